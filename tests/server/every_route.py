@@ -26,6 +26,7 @@ from holdfast.server.access.keys import make_key
 from holdfast.server.access.responses import FIXED_PATHS
 from holdfast.server.api.routes import NativeApi
 from holdfast.server.protocols.agui import routes as agui
+from holdfast.server.protocols.protocol_names import make_name
 from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.testing import ScriptedModel
 
@@ -142,6 +143,12 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
         Trial(path="/v1/responses/{response}"),
         Trial(path="/v1/responses/{response}?stream=true", accept="text/event-stream"),
     ),
+    "GET /v1/responses/{response}/input_items": _read("/v1/responses/{response}/input_items"),
+    "GET /v1/conversations/{conversation}": _read("/v1/conversations/done"),
+    "GET /v1/conversations/{conversation}/items": _read("/v1/conversations/done/items"),
+    "GET /v1/conversations/{conversation}/items/{item}": _read(
+        "/v1/conversations/done/items/{item}"
+    ),
     "GET /v1/models": _read("/v1/models"),
     "GET /v1/models/{model}": _read("/v1/models/clerk"),
     "GET /vercel/{agent}/chat/{session}": _read("/vercel/clerk/chat/chat"),
@@ -219,6 +226,8 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
     "POST /api/v1/sessions/{session}/cancel": _write(f"{ADA}/cancel"),
     "POST /api/v1/sessions/{session}/abandon": _write(f"{ADA}/abandon"),
     "POST /v1/conversations": _write("/v1/conversations"),
+    "POST /v1/conversations/{conversation}": _write("/v1/conversations/done", {"metadata": {}}),
+    "POST /v1/conversations/{conversation}/items": _write("/v1/conversations/done/items"),
     "POST /v1/chat/completions": _write(
         "/v1/chat/completions",
         {"model": "clerk", "messages": [{"role": "user", "content": "hello"}]},
@@ -285,6 +294,7 @@ TRIALS: Mapping[str, tuple[Trial, ...]] = {
             accept="text/event-stream",
         ),
     ),
+    "DELETE /v1/conversations/{conversation}": _write("/v1/conversations/seen", None),
     "DELETE /v1/responses/{response}": _write("/v1/responses/{response}", None),
     "DELETE /api/v1/schedules/{schedule}": _write("/api/v1/schedules/daily", None),
     "DELETE /api/v1/sessions/{session}": _write(ADA, None),
@@ -459,6 +469,7 @@ class Caller:
             "question": f"{asked['key']}~{asked['binding']}",
             "response": response["id"],
             "call": chat["choices"][0]["message"]["tool_calls"][0]["id"],
+            "item": make_name("msg_", "done", "t1.input.0"),
             "vercel_message": "chat.t1",
             "media": "m_0123456789abcdef",
             "entry": str(await self.queue_turn()),

@@ -9,7 +9,7 @@ from tests.server.serving import Answer, serve
 OF_PERSONS = {"POST /console/sign-in", "POST /console/sign-out"}
 """Routes that a browser calls for a person; to repeat them is harmless."""
 
-NOT_SERVED = {"POST /v1/responses/compact"}
+NOT_SERVED = {"POST /v1/responses/compact", "POST /v1/conversations/{conversation}/items"}
 """Routes that only say what to call instead."""
 
 

@@ -33,6 +33,7 @@ from holdfast.server.protocols.segments import (
     SegmentFold,
     split_turn,
 )
+from holdfast.server.protocols.session_turns import list_turns
 
 
 class SavedTurn(Struct, frozen=True):
@@ -112,13 +113,26 @@ class TurnReading:
             return None
         records = await journal.read(session, before)
         events = tuple(one.event for one in records if turn_of_key(one.event.key) == turn)
+        return self._make_saved(before, events, max(map(turn_of_key, keys)))
+
+    def _make_saved(self, before: int, events: tuple[Event, ...], latest: int) -> SavedTurn | None:
         told = split_turn(events, "accepted")
         if told is None:
             return None
         hold = self._find_hold(told)
         if hold == "output":
             told = split_turn(events, hold) or told
-        return SavedTurn(before, events, told, hold, max(map(turn_of_key, keys)))
+        return SavedTurn(before, events, told, hold, latest)
+
+    async def list_turns(self, session: str) -> list[tuple[int, SavedTurn]]:
+        """Return the turns of a session that were not rewound, with their numbers, in order."""
+        counted = {one.number for one in await list_turns(self._tenant, session) if one.counts}
+        events: dict[int, list[Event]] = {}
+        for record in await self._tenant.journal.read(session):
+            events.setdefault(turn_of_key(record.event.key), []).append(record.event)
+        latest = max(events, default=0)
+        found = ((turn, self._make_saved(0, tuple(events[turn]), latest)) for turn in events)
+        return [(turn, saved) for turn, saved in found if saved is not None and turn in counted]
 
     def _find_hold(self, told: SegmentedTurn) -> Hold:
         """Return when text is sent: that of a typed output once it fits."""

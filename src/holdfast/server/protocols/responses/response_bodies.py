@@ -6,9 +6,9 @@ ignored: clients send back the fields of other services.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from holdfast.core.model_request import ReasoningEffort, Verbosity
 from holdfast.server.api.request_bodies import FileName, SessionName
@@ -246,11 +246,39 @@ class ResponseQuery(Struct, frozen=True, forbid_unknown_fields=True):
     include_obfuscation: bool = False
 
 
+class ItemsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query of a list of items.
+
+    Args:
+        after: list the items after the one with this id.
+        limit: how many items at most.
+        order: "desc" lists the newest item first.
+        include: has no effect.
+        include_all: has no effect; `include[]` as clients write a list.
+    """
+
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
+    include: str = ""
+    include_all: str = field(default="", name="include[]")
+
+
+class ConversationChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /v1/conversations/{conversation}`.
+
+    Args:
+        metadata: takes the place of the metadata.
+    """
+
+    metadata: CallerMetadata
+
+
 class NewConversation(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /v1/conversations`; `items` are refused.
 
     Args:
-        metadata: is sent back.
+        metadata: is saved, and can be read and changed.
         items: must be empty.
     """
 

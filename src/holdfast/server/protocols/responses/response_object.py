@@ -16,7 +16,7 @@ from holdfast.codecs.citation import Citation
 from holdfast.codecs.hosted_calls import HostedCall
 from holdfast.core.events import QuestionAsked, Status
 from holdfast.core.json_strict import dump_json
-from holdfast.core.messages import FinishReason
+from holdfast.core.messages import FinishReason, Media, Message, Text, ToolCall, ToolResult
 from holdfast.core.model_request import ModelSettings
 from holdfast.core.question_log import ASKED
 from holdfast.core.questions import ContinuationQuestion, PermissionQuestion
@@ -36,6 +36,7 @@ from holdfast.server.protocols.protocol_names import make_name
 from holdfast.server.protocols.segments import (
     HostedCallEnded,
     SegmentBegun,
+    SegmentedTurn,
     SegmentEnded,
     question_fields,
 )
@@ -346,3 +347,65 @@ def make_annotations(citations: Sequence[Citation]) -> list[Json]:
         for one in citations
         if one.url
     ]
+
+
+def make_input_items(name: SegmentName, told: SegmentedTurn) -> list[Json]:
+    """Return the items of the request that began a segment: its messages, or results of the caller's tools.
+
+    Args:
+        name: the segment.
+        told: its turn.
+    """
+    if name.segment:
+        asked = told.segments[name.segment - 1].questions
+        keys = [(one, one.key.removesuffix(ASKED)) for one in asked]
+        return [
+            _describe_output(name, make_call_id(name.session, one), key, told.answers[key].text)
+            for one, key in keys
+            if key in told.answers
+        ]
+    opened = told.opened
+    messages = [*opened.history, *([opened.message] if opened.message else [])]
+    return [
+        item
+        for at, message in enumerate(messages)
+        for item in _make_message_items(name, f"t{name.turn}.input.{at}", message)
+    ]
+
+
+def _make_message_items(name: SegmentName, place: str, message: Message) -> list[Json]:
+    items: list[Json] = []
+    content: list[Json] = []
+    for at, part in enumerate(message.parts):
+        key = f"{place}.{at}"
+        if isinstance(part, ToolResult):
+            items.append(_describe_output(name, part.call_id, key, part.text))
+        elif isinstance(part, ToolCall):
+            call = {"call_id": part.id, "name": part.name, "arguments": part.arguments}
+            named = {"id": make_name("fc_", name.session, key), "type": "function_call"}
+            items.append({**named, "status": "completed", **call})
+        elif isinstance(part, Text) and message.role == "assistant":
+            content.append(make_text_part(part.text))
+        elif isinstance(part, Text):
+            content.append({"type": "input_text", "text": part.text})
+        elif isinstance(part, Media):
+            content.append(_describe_media(part))
+    if content:
+        head: Json = {"id": make_name("msg_", name.session, place), "type": "message"}
+        items.insert(0, {**head, "status": "completed", "role": message.role, "content": content})
+    return items
+
+
+def _describe_output(name: SegmentName, call_id: str, key: str, text: str) -> Json:
+    named: Json = {"id": make_name("fco_", name.session, key), "type": "function_call_output"}
+    return {**named, "status": "completed", "call_id": call_id, "output": text}
+
+
+def _describe_media(part: Media) -> Json:
+    url = part.url
+    if url is None:
+        url = f"data:{part.media_type};base64,{b64encode(part.data or b'').decode()}"
+    if part.media_type.startswith("image/"):
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    field = "file_url" if part.url is not None else "file_data"
+    return {"type": "input_file", field: url, "filename": part.name}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.core.turn_options import copy_metadata
 from holdfast.event_log.live.reading import TURN_ENDED
+from holdfast.event_log.positions import Position
+from holdfast.event_log.stream_items import EndItem
+from holdfast.event_log.text_fold import TextFold
+from holdfast.hosting.tenant_service import TenantService, new_act
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.server.access.budgets import READS, STARTS
 from holdfast.server.access.callers import set_last_event, take_stream
@@ -34,22 +38,29 @@ from holdfast.server.protocols.openai_shapes import SegmentName, read_segment_na
 from holdfast.server.protocols.request_arguments import named_as
 from holdfast.server.protocols.responses.projection import ResponseProjection
 from holdfast.server.protocols.responses.response_bodies import (
+    ConversationChange,
+    ItemsQuery,
     NewConversation,
     ResponseQuery,
     ResponseRequest,
 )
 from holdfast.server.protocols.responses.response_input import FIELDS, read_input
-from holdfast.server.protocols.responses.response_object import RESPONSE
+from holdfast.server.protocols.responses.response_object import RESPONSE, Json, make_input_items
 from holdfast.server.protocols.responses.response_targets import (
     ResponseCall,
     ResponseTarget,
     choose_target,
 )
-from holdfast.server.protocols.turn_reading import TurnReading
+from holdfast.server.protocols.segments import SegmentFold
+from holdfast.server.protocols.turn_reading import SavedTurn, TurnReading
 
 ReadCall = Call[ResponseQuery, NoBody]
 PlainCall = Call[NoQuery, NoBody]
 
+CONVERSATION = "conversation"
+"""The act by which a conversation is named, and its metadata changed."""
+
+_MOST_ACTS = 1_000  # on one session, of which the latest that names a conversation counts
 _SECONDS_FOR_CANCEL = 10.0
 _FIELDS = {
     "JsonSchema.schema": "text.format.schema",
@@ -139,16 +150,143 @@ async def delete_response(call: PlainCall) -> Response:
     return respond({"id": response_id, "object": "response", "deleted": True})
 
 
+async def list_input_items(call: Call[ItemsQuery, NoBody]) -> Response:
+    """List the items of the request that a response answers."""
+    name = read_segment_name(RESPONSE, call.names["response"])
+    saved = await TurnReading(call.tenant).require_segment(name, "response_id")
+    assert name is not None  # noqa: S101  # REASON: require_segment raises for it
+    return _respond_items(make_input_items(name, saved.segmented), call.query)
+
+
 async def create_conversation(call: Call[NoQuery, NewConversation]) -> Response:
     """Name a conversation. It begins with its first response."""
     if call.body.items:
         raise refuse("items", "are not taken; send them with the first response")
+    session, metadata = f"conv_{new_run_id()}", copy_metadata(call.body.metadata or {})
+    act = new_act(CONVERSATION, session, by=call.principal.name, metadata=metadata)
+    await call.tenant.journal.save_act(act)
+    return respond(_describe_conversation(session, act.at, metadata))
+
+
+async def read_conversation(call: PlainCall) -> Response:
+    """Read what is known of a conversation besides its items."""
+    return respond(await _require_conversation(call.tenant, call.names["conversation"]))
+
+
+async def change_conversation(call: Call[NoQuery, ConversationChange]) -> Response:
+    """Change the metadata of a conversation."""
+    session = call.names["conversation"]
+    found = await _require_conversation(call.tenant, session)
+    metadata = copy_metadata(call.body.metadata)
+    act = new_act(CONVERSATION, session, by=call.principal.name, metadata=metadata)
+    await call.tenant.journal.save_act(act)
+    return respond({**found, "metadata": metadata})
+
+
+async def delete_conversation(call: PlainCall) -> Response:
+    """Delete a conversation with all its responses."""
+    session = call.names["conversation"]
+    await _require_conversation(call.tenant, session)
+    if await call.tenant.reader.find_last_turn(session) is not None:
+        act = call.make_act("delete", session)
+        await call.tenant.sessions.with_act(act).delete(session)
+        call.tenant.watch.wake(session)
+    else:
+        act = new_act(CONVERSATION, session, by=call.principal.name, deleted=True)
+        await call.tenant.journal.save_act(act)
+    return respond({"id": session, "object": "conversation.deleted", "deleted": True})
+
+
+async def list_conversation_items(call: Call[ItemsQuery, NoBody]) -> Response:
+    """List the items of a conversation."""
+    session = call.names["conversation"]
+    await _require_conversation(call.tenant, session)
+    return _respond_items(await _read_items(call.tenant, session), call.query)
+
+
+async def read_conversation_item(call: PlainCall) -> Response:
+    """Read one item of a conversation."""
+    session = call.names["conversation"]
+    await _require_conversation(call.tenant, session)
+    for item in await _read_items(call.tenant, session):
+        if item["id"] == call.names["item"]:
+            return respond(item)
+    raise _refuse_unknown("item", "item_id")
+
+
+async def refuse_items(_call: PlainCall) -> Response:
+    """Refuse to add items to a conversation without a response."""
+    detail = "items are added by a response alone"
+    fix = "Send them as the input of the next response, with this conversation"
+    raise ProblemError(make_problem(404, "not_served", detail, fix=fix))
+
+
+async def _require_conversation(tenant: TenantService, session: str) -> dict[str, object]:
+    """Return a conversation that was named or has begun. Raises ProblemError with 404."""
+    acts = await tenant.journal.list_acts(session, _MOST_ACTS)
+    named = [act for act in acts if act.act == CONVERSATION]
+    details = named[-1].read_details() if named else {}
+    entries = await tenant.journal.find_runs(session, session)
+    if not entries and (not named or details.get("deleted")):
+        raise _refuse_unknown("conversation", "conversation_id")
+    at = min([*(one.opened_at for one in entries), *(act.at for act in named)])
+    metadata = details.get("metadata")
+    return _describe_conversation(session, at, metadata if isinstance(metadata, dict) else {})
+
+
+def _describe_conversation(
+    session: str, at: float, metadata: Mapping[str, object]
+) -> dict[str, object]:
+    kind = {"object": "conversation", "created_at": int(at)}
+    return {"id": session, **kind, "metadata": dict(metadata)}
+
+
+def _refuse_unknown(what: str, field: str) -> ProblemError:
+    return ProblemError(make_problem(404, "not_found", f"There is no such {what}.", field=field))
+
+
+async def _read_items(tenant: TenantService, session: str) -> list[Json]:
+    """Return the items of a conversation, the oldest first: of each turn the input, and what was answered."""
+    items: list[Json] = []
+    for turn, saved in await TurnReading(tenant).list_turns(session):
+        for number in range(len(saved.segmented.segments)):
+            name = SegmentName(session, turn, number)
+            items += make_input_items(name, saved.segmented)
+            items += _read_output(name, saved)
+    return items
+
+
+def _read_output(name: SegmentName, saved: SavedTurn) -> list[Json]:
+    """Return the items of a response as the journal has them."""
+    hold = "accepted" if saved.hold == "no" else saved.hold
+    fold, texts = SegmentFold(name.segment, hold, saved.segmented.void), TextFold(Position())
+    projection = ResponseProjection(name)
+    # A turn that waits has no event that ends its segment.
+    streamed = (item for event in saved.events for item in texts.feed(event))
+    for item in (*streamed, EndItem("", "turn_ended")):
+        for told in fold.feed(item):
+            for _ in projection.feed(told):
+                pass
+    return projection.output
+
+
+def _respond_items(items: Sequence[Json], query: ItemsQuery) -> Response:
+    """Return a page of items."""
+    ordered = list(items) if query.order == "asc" else list(reversed(items))
+    if query.after:
+        places = [at for at, item in enumerate(ordered) if item["id"] == query.after]
+        if not places:
+            raise refuse("after", "is not the id of an item of this list")
+        ordered = ordered[places[0] + 1 :]
+    page = ordered[: query.limit]
+    ids = [item["id"] for item in page]
     return respond(
         {
-            "id": f"conv_{new_run_id()}",
-            "object": "conversation",
-            "created_at": int(time.time()),
-            "metadata": call.body.metadata or {},
+            "object": "list",
+            "data": page,
+            "first_id": ids[0] if ids else None,
+            "last_id": ids[-1] if ids else None,
+            "has_more": len(ordered) > len(page),
         }
     )
 
@@ -270,6 +408,85 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         body=NewConversation,
         carries="optional",
         once="answer",
+    ),
+    Operation(
+        name="list_input_items",
+        method="GET",
+        path="/responses/{response}/input_items",
+        text="List the input of a response.",
+        scope="read",
+        takes=READS,
+        handle=list_input_items,
+        query=ItemsQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="read_conversation",
+        method="GET",
+        path="/conversations/{conversation}",
+        text="Read a conversation.",
+        scope="read",
+        takes=READS,
+        handle=read_conversation,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="change_conversation",
+        method="POST",
+        path="/conversations/{conversation}",
+        text="Change the metadata of a conversation.",
+        scope="run",
+        takes=READS,
+        handle=change_conversation,
+        query=NoQuery,
+        body=ConversationChange,
+        carries="json",
+        once="answer",
+    ),
+    Operation(
+        name="delete_conversation",
+        method="DELETE",
+        path="/conversations/{conversation}",
+        text="Delete a conversation.",
+        scope="run",
+        takes=READS,
+        handle=delete_conversation,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="list_conversation_items",
+        method="GET",
+        path="/conversations/{conversation}/items",
+        text="List the items of a conversation.",
+        scope="read",
+        takes=READS,
+        handle=list_conversation_items,
+        query=ItemsQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="read_conversation_item",
+        method="GET",
+        path="/conversations/{conversation}/items/{item}",
+        text="Read an item of a conversation.",
+        scope="read",
+        takes=READS,
+        handle=read_conversation_item,
+        query=NoQuery,
+        body=NoBody,
+    ),
+    Operation(
+        name="add_conversation_items",
+        method="POST",
+        path="/conversations/{conversation}/items",
+        text="Is not served.",
+        scope="run",
+        takes=READS,
+        handle=refuse_items,
+        query=NoQuery,
+        body=NoBody,
     ),
 )
 """The operations of Responses."""
