@@ -170,6 +170,14 @@ def _searched() -> Emulator:
     return Emulator([[found, "Porto has ", bridges, "."]])
 
 
+def _found_tools() -> Emulator:
+    query = {"query": "cancel delivery branch3"}
+    found = hosted_call("tool_search", query, pages=["branch3_cancel_shipment"])
+    return Emulator(
+        [[found, call("branch3_cancel_shipment", {"id": 7})], "The delivery is cancelled."]
+    )
+
+
 def _served_shop() -> Emulator:
     def reply(request: EmulatedRequest) -> object:
         if "near me" in request.text:
@@ -216,6 +224,7 @@ STAND_INS: Mapping[str, Mapping[str, Callable[[], Emulator]]] = {
     "docs/how-to/speak-openais-protocols.md": {"openai": _served_shop},
     "docs/how-to/survive-a-crash.md": {"openai": _hello},
     "docs/how-to/use-several-agents.md": {"openai": _newspaper},
+    "docs/how-to/use-many-tools.md": {"anthropic": _found_tools},
     "docs/how-to/use-provider-tools.md": {
         "anthropic": _searched,
         "openai-responses": _searched,

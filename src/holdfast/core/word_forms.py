@@ -356,6 +356,8 @@ def _read_related() -> Mapping[str, frozenset[str]]:
 _RELATED_STEMS: Final = _read_related()
 
 
+_MAKING: Final = ("er", "or")
+_LEAST_MAKING: Final = 5
 _LIGHT_WORDS: Final = "bring come do get give go keep make need put take use"
 _LIGHT_VERBS: Final = frozenset(map(find_stem, _LIGHT_WORDS.split()))
 
@@ -366,9 +368,14 @@ def is_light_verb(stem: str) -> bool:
 
 
 def find_related(stem: str) -> frozenset[str]:
-    """Return the stems of words that may stand for this one.
+    """Return the stems of words that may stand for this one: other words, and those made from it.
 
-    >>> "directori" in find_related("folder")
-    True
+    >>> "directori" in find_related("folder"), "review" in find_related("reviewer")
+    (True, True)
     """
-    return _RELATED_STEMS.get(stem, frozenset())
+    related = _RELATED_STEMS.get(stem, frozenset())
+    if len(stem) < _LEAST_MAKING or not stem.isascii():
+        return related
+    made = [stem + ending for ending in _MAKING]
+    made += [base for one in _MAKING if len(base := stem.removesuffix(one)) >= _LEAST_MAKING]
+    return related.union(made) - {stem}
