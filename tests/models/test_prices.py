@@ -141,6 +141,7 @@ def test_an_address_is_the_providers_own(model: str, base_url: str | None, is_ow
     assert (priced.provider, priced.is_own) == (model.partition(":")[0], is_own)
 
 
+@pytest.mark.slow  # starts a process
 def test_published_prices_are_imported_by_the_first_price_and_never_updated() -> None:
     code = (
         "import sys\n"

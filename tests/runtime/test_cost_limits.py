@@ -19,6 +19,7 @@ from holdfast.core.errors import ErrorCategory, ErrorInfo, LimitError, ProviderE
 from holdfast.core.events import ModelFailed
 from holdfast.core.messages import FinishReason, Reply, ReplyKind, Text, ToolCall, Usage
 from holdfast.core.model_request import ModelRequest, ModelSettings
+from holdfast.core.run_fold import list_costs
 from holdfast.errors import ConfigurationError
 from holdfast.middleware.history_reduction import message_size
 from holdfast.models import Prices
@@ -57,12 +58,15 @@ class Provider:
         rng: decides how long replies are, and which attempts fail.
         per_byte: the tokens of a byte.
         failures: the share of attempts that fail.
+        calls: the share of replies that call tools.
+        asks: the calls.
     """
 
     rng: random.Random
     per_byte: float = 0.25
     failures: float = 0.0
     calls: float = 0.6
+    asks: tuple[ToolCall, ...] = (LOOK,)
     charged: Decimal = Decimal(0)
     inputs: list[tuple[int, int]] = field(default_factory=list)
 
@@ -83,7 +87,7 @@ class Provider:
             finish, kind = FinishReason.LENGTH, ReplyKind.TRUNCATED
             return Reply((Text("b"),), kind, finish, usage)
         if self.rng.random() < self.calls:
-            parts = (Text("c" * self.rng.randrange(200)), LOOK)
+            parts = (Text("c" * self.rng.randrange(200)), *self.asks)
             return Reply(parts, finish=FinishReason.TOOL_CALLS, usage=usage)
         return Reply((Text("Done."),), usage=usage)
 
@@ -111,7 +115,7 @@ def agent(provider: Provider, budget: Decimal, **keywords: Any) -> Agent[str]:
     per_byte=st.sampled_from([0.1, 0.25, 0.4]),
     failures=st.sampled_from([0.0, 0.3]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_turn_spends_more_than_its_limit_by_more_than_one_estimate(
     seed: int, budget: Decimal, per_byte: float, failures: float
 ) -> None:
@@ -128,6 +132,49 @@ def test_no_turn_spends_more_than_its_limit_by_more_than_one_estimate(
     assert result.cost is None or result.cost.amount == provider.charged
     if result.status is Status.LIMIT:
         assert result.error.code in ("cost", "iterations")
+
+
+@given(seed=st.integers(0, 2**32), failures=st.sampled_from([0.0, 0.2, 0.5]))
+@settings(max_examples=8, deadline=None)
+def test_each_attempt_is_paid_once_whoever_makes_it(seed: int, failures: float) -> None:
+    rng = random.Random(seed)
+    scout = ToolCall("2", "scout", '{"task": "look"}')
+    providers = [
+        Provider(rng, 0.3, failures),
+        Provider(rng, 0.2, failures, asks=(LOOK, scout)),
+        Provider(rng, 0.25, 0.0, asks=(scout,)),
+    ]
+    models = [ScriptedModel(*[one] * 500, name=f"m:{at}") for at, one in enumerate(providers)]
+    short = RetryOptions(max_retries=1)
+    child = Agent(models[0], name="scout", tools=[look], clock=FakeClock(), retry=short)
+    journal = MemoryJournal()
+    boss = Agent(
+        models[1],
+        fallback=[models[2]],
+        tools=[look, child.as_tool()],
+        prices=PRICES,
+        clock=FakeClock(),
+        retry=short,
+        journal=journal,
+        limits=Limits(iterations=5),
+    )
+
+    async def run() -> tuple[Any, list[Any]]:
+        try:
+            result: Any = await boss.run("Go", session="s")
+        except (LimitError, ProviderError) as error:
+            result = error.result
+        return result, [record.event for record in await journal.read("s")]
+
+    result, events = asyncio.run(run())
+    charged = sum(one.charged for one in providers)
+    assert result.cost == Cost(charged)
+    assert sum(event.cost.amount for event in events if getattr(event, "cost", None)) == charged
+    by_model = [cost for event in events for _, _, cost in list_costs(event)]
+    assert sum(cost.amount for cost in by_model if cost is not None) == charged
+    assert sum((usage for event in events for _, usage, _ in list_costs(event)), Usage()) == (
+        result.usage
+    )
 
 
 async def test_a_turn_ends_before_the_call_that_the_rest_does_not_pay_for() -> None:

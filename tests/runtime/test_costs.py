@@ -28,6 +28,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.events import FromAgent
 from holdfast.models import Prices
 from holdfast.resilience import Resilience
+from holdfast.resilience.cache.options import CacheOptions
 from holdfast.resilience.hedge.options import HedgeOptions
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.tools.context import ToolContext
@@ -74,6 +75,14 @@ async def test_a_cost_is_saved_with_its_event_and_in_the_result() -> None:
     assert event.cost == Cost(Decimal(2))
     read = await Agent(ScriptedModel(), journal=journal).resume("s")
     assert read.cost == Cost(Decimal(2))
+
+
+async def test_a_reply_of_the_cache_costs_nothing() -> None:
+    model = ScriptedModel(reply("cheap", Usage(1_000_000, 0)))
+    agent = Agent(model, prices=PRICES, resilience=Resilience(cache=CacheOptions()))
+    assert (await agent.run("Go")).cost == Cost(Decimal(1))
+    assert (await agent.run("Go")).cost == Cost(Decimal(0))
+    assert len(model.requests) == 1
 
 
 async def test_a_failed_attempt_costs_what_its_part_cost() -> None:

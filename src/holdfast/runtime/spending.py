@@ -275,9 +275,10 @@ class CallMeter:
         """What was reserved for attempts that nobody counted, beyond the part that is known."""
 
     @property
-    def cost(self) -> Cost | None:
-        """What the attempts cost so far; None before the first."""
-        return self._costs.cost
+    def cost(self) -> Cost:
+        """What the attempts cost so far."""
+        cost = self._costs.cost
+        return Cost(ZERO, self._money.prices.currency) if cost is None else cost
 
     def name_costs(self, tried: tuple[FailedTarget, ...]) -> tuple[FailedTarget, ...]:
         """Return targets that failed with what their attempts used and cost."""
@@ -379,7 +380,7 @@ class CallMeter:
         if isinstance(outcome, Done) and earlier is None:
             money.correct_estimate(call.payload, reply.usage)
         cost = money.price_attempt(model, call.payload, replace(reply, usage=used))
-        is_cut = isinstance(outcome, Failed) and reply.kind is ReplyKind.UNTERMINATED
+        is_cut = isinstance(outcome, Failed) and reply.kind in _BROKEN
         return replace(cost, known=False) if is_cut else cost
 
     def _note_usage(
@@ -471,6 +472,9 @@ def _reply_of(outcome: Outcome[Reply]) -> Reply | None:
         partial = outcome.carry.reply_so_far
     return partial
 
+
+_BROKEN = (ReplyKind.UNTERMINATED, ReplyKind.ERROR_REPLY)
+"""Replies that end before their provider has counted all of them."""
 
 _REFUSALS = frozenset(
     {
