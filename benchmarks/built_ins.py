@@ -37,11 +37,10 @@ from holdfast.middleware import (
     UsageLimits,
     error_handling_middlewares,
 )
-from holdfast.models import ModelRequest
+from holdfast.models import ModelRequest, Prices
 from holdfast.resilience import CallContext, Done, Outcome
 
 ITERATIONS = 50
-_PRICE = 1e-9
 
 
 class FromMemory:
@@ -88,6 +87,7 @@ def agent(middlewares: Sequence[AnyMiddleware], tool_timeout: float | None = 30.
         limits=Limits(iterations=ITERATIONS + 5),
         tool_timeout=tool_timeout,
         middleware=middlewares,
+        prices=Prices({"*": {"input": "0.001", "output": "0.001"}}) if middlewares else None,
     )
 
 
@@ -129,14 +129,10 @@ def working() -> list[AnyMiddleware]:
         IterationLogging(_log("kept", logging.INFO)),
         ToolPermission(allow=["read_*", Rule("weather", {"city": "Porto"})]),
         ToolPermission(deny=["drop_*"], ask=["pay*"], allow=["weather"]),
-        UsageLimits(cost=10.0, price=_cost),
+        UsageLimits(cost="10"),
         UsageLimits(tokens=10**9, model_calls=10**6, per="session"),
         *error_handling_middlewares()[1:5],
     ]
-
-
-def _cost(usage: Usage) -> float:
-    return usage.total * _PRICE
 
 
 def _log(name: str, level: int) -> logging.Logger:
