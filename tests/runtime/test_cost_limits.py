@@ -259,6 +259,14 @@ async def test_a_fallback_is_asked_at_its_own_price() -> None:
     chosen = Agent(dear, fallback=[cheap], prices=prices, limits=Limits(cost="0.1"))
     assert (await chosen.run("Go")).output == "ok"
     assert dear.requests == []
+    for limits in (Limits(cost="0.0001"), Limits(cost="0.0002")):
+        with pytest.raises(LimitError) as caught:
+            await chosen.run("Go", limits=limits)
+        result: Any = caught.value.result
+        said = f"The limit of the cost ({limits.cost}) is reached."
+        assert (str(caught.value), result.error.safe) == (said, said)
+        assert [one.target for one in result.tried] == ["dear"]
+        assert result.cost == Cost(Decimal(0))
 
 
 async def test_a_hedge_pays_from_the_same_rest() -> None:

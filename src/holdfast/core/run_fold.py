@@ -29,7 +29,7 @@ from holdfast.core.events import (
     TurnInterrupted,
     TurnOpened,
 )
-from holdfast.core.messages import Message, Usage
+from holdfast.core.messages import NO_USAGE, Message, Usage
 from holdfast.core.question_log import ASKED
 
 COUNTS = ("input", "cached_input", "output")
@@ -168,6 +168,8 @@ def _change_of(event: Event) -> RunChange:
 
 
 def _count_effects(event: EventWithCost) -> RunChange:
+    if type(event) is ToolFinished and event.usage is NO_USAGE and not event.result.in_doubt:
+        return _UNCHANGED  # nearly every tool
     messages = int(event.key.endswith(_MESSAGES))
     sent = cached = written = 0
     for _, usage in list_usage(event):

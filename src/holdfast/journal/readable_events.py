@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from holdfast.core.cost import Cost
 from holdfast.core.errors import ConfigurationError
@@ -61,7 +60,7 @@ _log = logging.getLogger("holdfast")
 _DEEPEST: Final = 40
 _MOST_TEXT: Final = 4_000
 _MOST_ITEMS: Final = 1_000
-_MOST_TOKENS: Final = 2**53
+_MOST_TOKENS: Final = 2**53  # a power of two
 _ROLES: Final = frozenset(get_args(Role))
 
 
@@ -112,8 +111,8 @@ def _is_plain_reply(event: Any) -> bool:
         and _are_plain_parts(reply.parts)
         and type(reply.kind) is ReplyKind
         and type(reply.finish) is FinishReason
-        and type(reply.model) is type(reply.id) is type(reply.raw_finish) is type(event.by) is str
-        and type(reply.tier) is str
+        and type(reply.model) is type(reply.id) is type(reply.raw_finish) is str
+        and type(reply.tier) is type(event.by) is str
         and (event.cost is None or type(event.cost) is Cost)  # it checks its fields
         and _is_plain_usage(reply.usage)
         and _is_count(event.attempts)
@@ -175,8 +174,20 @@ def _is_plain_usage(usage: Any) -> bool:
         and type(usage.input) is type(usage.output) is type(usage.cached_input) is int
         and type(usage.cache_write) is type(usage.reasoning) is type(usage.hosted_calls) is int
         and type(usage.cache_write_1h) is type(usage.audio_input) is type(usage.audio_output) is int
-        and min(counts := astuple(usage)) >= 0
-        and max(counts) < _MOST_TOKENS
+        # One comparison for all: the bits of each number are in the result, and so is its sign.
+        and 0
+        <= (
+            usage.input
+            | usage.output
+            | usage.cached_input
+            | usage.cache_write
+            | usage.reasoning
+            | usage.hosted_calls
+            | usage.cache_write_1h
+            | usage.audio_input
+            | usage.audio_output
+        )
+        < _MOST_TOKENS
     )
 
 

@@ -343,7 +343,7 @@ class ActiveTurn:
             return None
         costs = CostSum()
         for notes in self.usage_meters.values():
-            costs.add(notes.costs.cost, has_used=notes.usage.total > 0)
+            costs.add(notes.cost, has_used=notes.usage.total > 0)
         call = self.money.end_call()
         if call is not None:
             costs.add(call.cost, has_used=False)

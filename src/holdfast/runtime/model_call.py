@@ -151,16 +151,16 @@ async def _ask_model(
         settings=call.settings,
         stream=run.context.channel is not None and run.context.channel.live,
     )
-    carry = plan.carry
-    meter = run.money.begin_call() if run.money is not None else None
-    if meter is not None:
+    carry, ask, meter = plan.carry, plan.ask_model, None
+    if run.money is not None:
+        meter, ask = run.money.begin_call(), plan.ask_priced()
         carry = msgspec.structs.replace(carry, meter=meter)
-    ask = plan.ask_model if meter is None else plan.ask_priced()
     try:
         outcome = await ask(CallContext(call.key, request, env, run.deadline, carry=carry))
     except Exception as error:
         outcome = make_unexpected(error)
-    outcome = end_at_cost(outcome, meter)
+    if meter is not None:
+        outcome = end_at_cost(outcome, meter)
     iteration.asked = outcome
     return outcome
 
@@ -168,9 +168,9 @@ async def _ask_model(
 def _record_reply(
     run: ActiveTurn, effect: CallModel, outcome: Done[Reply], called_by: str
 ) -> ModelReplied:
-    lost = lost_usage(outcome)
-    meter = _end_metered_call(run, outcome.value, lost)
-    offered = offered_names(run)
+    lost, meter, offered = lost_usage(outcome), None, offered_names(run)
+    if run.money is not None or run.context.parent is not None:
+        meter = _end_metered_call(run, outcome.value, lost)
     return ModelReplied(
         key=effect.key,
         at=run.plan.clock.now(),
@@ -246,10 +246,8 @@ def _partial_of(outcome: Failed) -> Reply | None:
 
 def _end_metered_call(run: ActiveTurn, reply: Reply | None, lost: Usage | None) -> CallMeter | None:
     """End a model call: add what a subagent used and paid to its caller, and return its meter."""
-    meter, parent = (
-        run.money.end_call() if run.money is not None else None,
-        run.context.parent_meter,
-    )
+    meter = run.money.end_call() if run.money is not None else None
+    parent = run.context.parent.meter if run.context.parent is not None else None
     if parent is not None:
         used = reply.usage if reply is not None else NO_USAGE
         parent.add(used if lost is None else used + lost, None if meter is None else meter.cost)

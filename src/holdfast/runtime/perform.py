@@ -51,6 +51,7 @@ from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.before_turn import accept_turn
 from holdfast.runtime.hooks.between_effects import is_repeatable
 from holdfast.runtime.model_call import call_model, clean_failure, log_detail, make_unexpected
+from holdfast.runtime.spending import UsageMeter
 from holdfast.runtime.tool_attempt import AttemptHooks, ToolAttempt, make_event_sink
 from holdfast.tools.checked_call import CheckedCall, Invocation, check_call
 from holdfast.tools.context import ToolContext
@@ -123,7 +124,9 @@ async def _use_tool(
 ) -> Outcome[ToolResult]:
     """Run the tool, with all attempts."""
     call = effect.call
-    notes = run.meter_call(effect.key)
+    notes = run.usage_meters.setdefault(
+        effect.key, UsageMeter(run.tokens_left, run.context.parent_meter, run.money)
+    )
     if run.shutdown is not None:
         may_repeat = _may_repeat(run, effect)
         await run.shutdown.begin_call(run.run_id, effect.key, writes=not may_repeat)
@@ -199,7 +202,7 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     call = effect.call
     at = run.plan.clock.now()
     notes = run.usage_meters.get(effect.key)
-    usage, cost = (notes.usage, notes.costs.cost) if notes is not None else (NO_USAGE, None)
+    usage, cost = (notes.usage, notes.cost) if notes is not None else (NO_USAGE, None)
     if isinstance(outcome, Done):
         refusal = notes.refusal if notes is not None and outcome.value.is_error else None
         info = refusal.to_public() if refusal is not None else None

@@ -15,7 +15,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.codecs.json_text import read_tier
@@ -62,6 +62,7 @@ class UsageMeter(Struct, eq=False):
         remaining: returns the remaining tokens of the turn.
         parent: the meter of the calling agent, if this agent runs as a subagent.
         money: the money of the turn; None without prices.
+        cost: what the usage cost; None without prices.
         held: the amount that is reserved for model calls inside this call.
     """
 
@@ -71,14 +72,16 @@ class UsageMeter(Struct, eq=False):
     usage: Usage = NO_USAGE
     refusal: ErrorInfo | None = None
     last: Invocation | None = None
-    costs: CostSum = field(default_factory=CostSum)
+    cost: Cost | None = None
     held: Decimal = ZERO
     _counted_runs: set[str] = set()
 
     def add(self, usage: Usage, cost: Cost | None = None) -> None:
         """Add usage and cost to this call and to all of its callers."""
-        self.usage = self.usage + usage
-        self.costs.add(cost, has_used=usage.total > 0)
+        total = CostSum()
+        total.add(self.cost, has_used=self.usage.total > 0)
+        total.add(cost, has_used=usage.total > 0)
+        self.usage, self.cost = self.usage + usage, total.cost
         if self.parent is not None:
             self.parent.add(usage, cost)
 
@@ -107,8 +110,7 @@ class UsageMeter(Struct, eq=False):
     @property
     def spent(self) -> Decimal:
         """The amount that this call has spent or reserved."""
-        cost = self.costs.cost
-        return self.held if cost is None else EXACT.add(self.held, cost.amount)
+        return self.held if self.cost is None else EXACT.add(self.held, self.cost.amount)
 
 
 def count_remaining(limit: int | None, used: Usage, under_way: list[UsageMeter]) -> int | None:
@@ -403,11 +405,12 @@ class CallMeter:
         return Failed(error, error.info, attempts=1, may_repeat=False, carry=carry)
 
 
-def end_at_cost(outcome: Outcome[Reply], call: CallMeter | None) -> Outcome[Reply]:
+def end_at_cost(outcome: Outcome[Reply], call: CallMeter) -> Outcome[Reply]:
     """Return the outcome of a model call; the limit of the cost if that refused its last attempt."""
-    if call is None or call.refusal is None or not isinstance(outcome, Failed):
+    if call.refusal is None or not isinstance(outcome, Failed):
         return outcome
-    error = call.refusal
+    error = _make_limit_error(str(call.refusal))  # without what the strategies have added
+    error.partial = call.refusal.partial
     if isinstance(outcome.error, HoldfastError) and error.partial is None:
         error.partial = outcome.error.partial
     return replace(outcome, error=error, info=error.info)
