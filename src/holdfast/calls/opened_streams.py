@@ -25,6 +25,7 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
+from functools import lru_cache
 from inspect import isawaitable
 from threading import Lock
 from types import TracebackType
@@ -46,6 +47,7 @@ _LAZY_MANAGERS = frozenset(
     }
 )
 """Managers of contextlib (`httpx.stream` makes one) and of the SDKs' `with_streaming_response`."""
+_METHODS = ("__exit__", "__next__", "__aexit__", "__anext__")
 _SDK_FIELDS = ("response", "completion_stream", "until_done")
 """An iterator with one of these is the stream or the tool runner of an SDK. A cursor of a database has none."""
 
@@ -233,26 +235,32 @@ class CallInThread:
             _close(stream)
 
 
+@lru_cache(maxsize=1024)
+def _find_methods(kind: type) -> frozenset[str]:
+    """Return which methods of a stream a class has. It is asked for each value of a guarded call, and most have none."""
+    return frozenset(name for name in _METHODS if hasattr(kind, name))
+
+
 def is_stream(value: object) -> TypeGuard[SyncSource]:
     """Whether this is a generator, or the stream of an SDK, or the manager that opens one.
 
     >>> is_stream(open_stream_start(iter("ab"))), is_stream([1]), is_stream(iter([1]))
     (True, False, False)
     """
-    kind = type(value)
-    if hasattr(kind, "__exit__") and _is_manager(value):
+    methods = _find_methods(type(value))  # type: ignore[arg-type]  # a class has a hash
+    if "__exit__" in methods and _is_manager(value):
         return True
-    if not hasattr(kind, "__next__"):
+    if "__next__" not in methods:
         return False
     return inspect.isgenerator(value) or isinstance(value, OpenedStream) or _has_sdk_field(value)
 
 
 def is_async_stream(value: object) -> TypeGuard[AsyncSource]:
     """Like `is_stream`, for asynchronous streams."""
-    kind = type(value)
-    if hasattr(kind, "__aexit__") and _is_manager(value):
+    methods = _find_methods(type(value))  # type: ignore[arg-type]  # a class has a hash
+    if "__aexit__" in methods and _is_manager(value):
         return True
-    if not hasattr(kind, "__anext__"):
+    if "__anext__" not in methods:
         return False
     return (
         inspect.isasyncgen(value) or isinstance(value, OpenedAsyncStream) or _has_sdk_field(value)

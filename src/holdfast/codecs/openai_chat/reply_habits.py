@@ -34,6 +34,7 @@ from holdfast.core.deltas import (
     StreamEnded,
     TextDelta,
     ToolCallDelta,
+    UsageReceived,
 )
 from holdfast.core.json_strict import SUBSTITUTE
 from holdfast.core.messages import FinishReason
@@ -50,6 +51,7 @@ _FIRST_CHARACTERS: Final = frozenset(tag[0] for tag in _CLOSINGS)
 # Kinds are compared as types, because `isinstance` costs much more for a class that it does not fit.
 _CUTS: Final[frozenset[type]] = frozenset({EndMissing, ErrorReceived, NotAReply})
 _ENDS: Final = _CUTS | {StreamEnded, NoChoices}
+_WITHOUT_CONTENT: Final = _ENDS | {CharactersReplaced, ReplyFinished, ReplyStarted, UsageReceived}
 
 
 class ThinkingReader:
@@ -375,24 +377,55 @@ def _to_comparable(names: list[str], arguments: list[str]) -> tuple[str, str] | 
 class HabitDecoder:
     """A decoder whose deltas are read by a `HabitReader`.
 
+    Where the only habit is that a reply may begin with thinking, a reply that begins otherwise has no reader.
+
     Args:
         inner: decodes the body.
         profile: the habits.
         request: as for the reader.
     """
 
-    __slots__ = ("_inner", "_reader")
+    __slots__ = ("_has_begun", "_inner", "_profile", "_reader", "_request")
 
     def __init__(
         self, inner: Decoder, profile: EndpointProfile, request: ModelRequest | None
     ) -> None:
         self._inner = inner
-        self._reader = HabitReader(profile, request)
+        self._profile = profile
+        self._request = request
+        self._reader: HabitReader | None = None
+        self._has_begun = False
 
     def feed(self, data: bytes) -> list[Delta]:
         """Return the deltas that these bytes complete."""
-        return self._reader.read_deltas(self._inner.feed(data))
+        return self._read(self._inner.feed(data))
 
     def close(self) -> list[Delta]:
         """End the body, and return the remaining deltas."""
-        return self._reader.read_deltas(self._inner.close()) + self._reader.close()
+        deltas = self._read(self._inner.close())
+        return deltas if self._reader is None else deltas + self._reader.close()
+
+    def _read(self, deltas: list[Delta]) -> list[Delta]:
+        if not self._has_begun and deltas:
+            needs_reader = _needs_reader(self._profile, deltas)
+            self._has_begun = needs_reader is not None
+            if needs_reader:
+                self._reader = HabitReader(self._profile, self._request)
+        return deltas if self._reader is None else self._reader.read_deltas(deltas)
+
+
+def _needs_reader(profile: EndpointProfile, deltas: list[Delta]) -> bool | None:
+    """Whether a reply that begins with these deltas may have a habit; None if that is not known yet."""
+    if profile.text_calls or profile.repeats_arguments:
+        return True
+    for delta in deltas:
+        if type(delta) is TextDelta:
+            if delta.text:
+                first = delta.text[0]
+                may_think = first in _FIRST_CHARACTERS or first.isspace()
+                return may_think or not _CLOSING_TAGS.isdisjoint(profile.thinking_tags)
+        elif type(delta) not in _WITHOUT_CONTENT and not (
+            type(delta) is PartReceived and delta.note
+        ):
+            return not _CLOSING_TAGS.isdisjoint(profile.thinking_tags)
+    return None
