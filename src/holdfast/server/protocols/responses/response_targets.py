@@ -100,7 +100,8 @@ async def choose_target(
     request = call.body
     if request.previous_response_id is not None and request.conversation is not None:
         raise refuse("conversation", "cannot be given together with previous_response_id")
-    if (key := _name_turn(call, reading)) is not None:
+    key, held = _name_turn(call, reading), reading.held
+    if key is not None and (held is None or held.is_joined):  # otherwise the name is a new one
         known = await call.tenant.find_request(key)
         if known is not None:
             name = SegmentName(known.session, known.number)
