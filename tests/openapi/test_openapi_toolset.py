@@ -274,7 +274,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (operation(parameters=[{"$ref": "#/paths/~1x/post/parameters/0"}]), "/parameters/0", "without an end"),
     (operation(parameters=3), "/paths/~1x/post/parameters", "not a list"),
     (operation(requestBody={}), "/paths/~1x/post/requestBody/content", "names no content type"),
-    (body({}, "text/xml"), "/paths/~1x/post/requestBody/content", "takes only text/xml"),
+    (body({}, "text/xml"), "/paths/~1x/post/requestBody/content", "'do' takes only text/xml, and XML is not written"),
+    (body({}, "model/gltf"), "/paths/~1x/post/requestBody/content", "'do' takes only model/gltf, which cannot be written"),
     (body({"type": "strin"}), "/paths/~1x/post", "'strin' is not a type"),
     (body({"type": "integer", "minimum": 3, "maximum": 1}), "/paths/~1x/post", "/properties/body/maximum"),
     (body({"$ref": "#/paths/~1x/post/requestBody/content/application~1json/schema"}), "/paths/~1x/post", "itself"),
@@ -371,6 +372,51 @@ def test_a_file_that_cannot_be_read_is_named(
     assert problem in caught.value.problem
     with pytest.raises(ConfigurationError, match="cannot be read"):
         OpenAPIToolset.from_file(tmp_path / "missing.json")
+
+
+TWICE = """{
+    "openapi": "3.1.0", "servers": [{"url": "https://api.example"}],
+    "paths": {"/a b": {"get": {"operationId": "one", "tags": [{}, {"x": 1, "y": 2, "x": 3}]}}}
+}"""
+TWICE_YAML = f"""
+openapi: 3.1.0
+servers: [{{url: {BASE}}}]
+defaults: &defaults {{summary: Usual, 200: a}}
+paths:
+  /a:
+    get: {{<<: *defaults, summary: Own}}
+    post: {{<<: *defaults, operationId: two}}
+  /b:
+    get:
+      responses: {{200: {{}}, "200": {{}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place", "key"),
+    [
+        ("a.json", TWICE, "a.json#/paths/~1a b/get/tags/1", "'x'"),
+        ("a.json", '{"openapi": "3.1.0", "openapi": "3.0.0", "paths": {}}', "a.json#", "'openapi'"),
+        ("a.json", '{"a": {"b": 1, "b": 2}, "a": 3}', "a.json#", "'a'"),
+        ("a.yaml", TWICE_YAML, "a.yaml, line 11", "'200'"),
+        ("a.yaml", "openapi: 3.1.0\npaths: {}\npaths: {}", "a.yaml, line 3", "'paths'"),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused_with_its_place(
+    tmp_path: Path, name: str, text: str, place: str, key: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        OpenAPIToolset.from_file(tmp_path / name)
+    assert caught.value.argument == place
+    assert caught.value.problem == f"has the key {key} twice, and one of them would be lost"
+
+
+def test_a_mapping_may_replace_what_it_takes_from_another(tmp_path: Path) -> None:
+    text = TWICE_YAML.replace('200: {}, "200": {}', "200: {}")
+    (tmp_path / "a.yaml").write_text(text)
+    toolset = OpenAPIToolset.from_file(tmp_path / "a.yaml")
+    assert [one.description for one in tools_of(toolset).values()][:2] == ["Own", "Usual"]
 
 
 def test_an_alias_without_an_end_is_refused(tmp_path: Path) -> None:

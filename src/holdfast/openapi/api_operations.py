@@ -267,7 +267,9 @@ class OperationReader:
             place = f"{found.place}/requestBody"
             given, place = self._document.follow(found.own["requestBody"], place)
             argument = _find_free_name("body", "request_body", properties)
-            body, properties[argument] = self._plan_body(given, place, argument, uses)
+            body, properties[argument] = self._plan_body(
+                given, place, argument, uses, found.operation.id
+            )
             if given.get("required") is True:
                 required.append(argument)
         schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -337,13 +339,13 @@ class OperationReader:
         return _add_description(converted, _read_text(given, "description"))
 
     def _plan_body(
-        self, given: Json, place: str, argument: str, uses: set[str]
+        self, given: Json, place: str, argument: str, uses: set[str], operation: str
     ) -> tuple[BodyPlan, object]:
-        """Return the plan of a body, and its schema."""
+        """Return the plan of a body of an operation with this id, and its schema."""
         content = given.get("content")
         if not isinstance(content, dict) or not content:
             raise DocumentError(f"{place}/content", "names no content type")
-        media_type, kind = _choose_body(content, place)
+        media_type, kind = _choose_body(content, place, operation)
         described, where = self._document.follow(
             content[media_type], extend_place(place, "content", media_type)
         )
@@ -415,14 +417,19 @@ def _is_file(schema: Json) -> bool:
     return schema.get("format") in ("binary", "base64") or is_content
 
 
-def _choose_body(content: Json, place: str) -> tuple[str, BodyKind]:
+def _choose_body(content: Json, place: str, operation: str) -> tuple[str, BodyKind]:
     """Return the best content type of a body, and how it is written."""
     for pattern, kind in _BODY_KINDS:
         for media_type in content:
             if re.fullmatch(pattern, media_type.partition(";")[0].strip().lower()):
                 return media_type, kind
     names = ", ".join(map(str, content))[:200]
-    raise DocumentError(f"{place}/content", f"takes only {names}, which cannot be written")
+    is_xml = all("xml" in str(one).lower() for one in content)
+    what = "and XML is not written" if is_xml else "which cannot be written"
+    fix = "Leave it out with select=, or make a tool with Tool.from_schema that writes the body"
+    raise DocumentError(
+        f"{place}/content", f"the operation {operation!r} takes only {names}, {what}", fix
+    )
 
 
 def _read_encodings(described: Json, place: str) -> dict[str, tuple[Style, bool]]:

@@ -6,6 +6,7 @@ never make an object of YAML other than texts, numbers, booleans, lists and dict
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -157,9 +158,54 @@ def _read_file(path: Path) -> object:
     if not is_json:
         return _read_yaml(data, path)
     try:
-        return msgspec.json.decode(data)
+        root: object = msgspec.json.decode(data)
+        doubled = _find_doubled_key(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(path.name, f"is not JSON: {error}") from error
+    if doubled:
+        raise _make_doubled_error(f"{path.name}#{doubled[0]}", doubled[1])
+    return root
+
+
+def _make_doubled_error(argument: str, key: str) -> ConfigurationError:
+    problem = f"has the key {shorten(key)} twice, and one of them would be lost"
+    return ConfigurationError(argument, problem, fix="Remove or rename one of them")
+
+
+def _find_doubled_key(data: bytes) -> tuple[str, str] | None:
+    """Return the place of an object in valid JSON that has a key twice, and the key; None if there is none."""
+    found: dict[int, tuple[Json, str]] = {}
+
+    def build(pairs: list[tuple[str, object]]) -> Json:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            keys = [key for key, _ in pairs]
+            # The object is kept, so that its id stays its own.
+            found[id(made)] = made, next(key for key in keys if keys.count(key) > 1)
+        return made
+
+    root: object = json.loads(data, object_pairs_hook=build)
+    waiting: list[tuple[str, object]] = [("", root)] if found else []
+    while waiting:
+        place, value = waiting.pop()
+        if id(value) in found:
+            return place, found[id(value)][1]
+        if isinstance(value, dict):
+            waiting += [(extend_place(place, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(extend_place(place, at), inner) for at, inner in enumerate(value)]
+    return None
+
+
+def _check_yaml_keys(node: Any, path: Path) -> None:
+    """Raise ConfigurationError if a mapping has a key twice; keys are texts, so 200 is "200"."""
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if key.tag == "tag:yaml.org,2002:merge" or not isinstance(key.value, str):
+            continue
+        if key.value in seen:
+            raise _make_doubled_error(f"{path.name}, line {key.start_mark.line + 1}", key.value)
+        seen.add(key.value)
 
 
 def _read_yaml(data: bytes, path: Path) -> object:
@@ -170,6 +216,8 @@ def _read_yaml(data: bytes, path: Path) -> object:
         fix = install_command("openapi")
         raise ConfigurationError(path.name, problem, fix=fix) from error
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    # The mappings whose keys are those of the file, and not of another mapping too.
+    checked: dict[int, object] = {}
 
     class Loader(base):  # type: ignore[misc]  # REASON: the parser in C may be missing
         """Reads the types of JSON: `on` is a text, and so is a date."""
@@ -177,7 +225,10 @@ def _read_yaml(data: bytes, path: Path) -> object:
         yaml_implicit_resolvers: Final[dict[str, object]] = {}
 
         def flatten_mapping(self, node: Any) -> None:  # REASON: PyYAML's signature
-            """Put the mappings that `<<` names into a mapping, unless they multiply."""
+            """Put the mappings that `<<` names into a mapping, unless they multiply, or a key is there twice."""
+            if id(node) not in checked:
+                checked[id(node)] = node
+                _check_yaml_keys(node, path)
             super().flatten_mapping(node)
             if len(node.value) > _MOST_KEYS:
                 raise yaml.YAMLError(f"a mapping has more than {_MOST_KEYS:,} keys")
@@ -194,6 +245,8 @@ def _read_yaml(data: bytes, path: Path) -> object:
         )
     try:
         loaded: object = yaml.load(data, Loader)  # noqa: S506  # REASON: the loader makes plain data
+    except ConfigurationError:
+        raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
