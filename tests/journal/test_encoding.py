@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.cost import Cost
 from holdfast.core.errors import ErrorCategory, ErrorInfo, Landed
 from holdfast.core.events import Event, FailedTarget, ModelReplied, ToolsBegun, TurnResumed
 from holdfast.core.limits import Limits
@@ -113,6 +114,8 @@ st.register_type_strategy(
         st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2).map(tuple), max_size=2),
     ),
 )
+COSTS = st.builds(Cost, st.decimals(0, 10**9, places=9), TEXTS, st.booleans())
+st.register_type_strategy(Cost, COSTS)
 st.register_type_strategy(Limits, st.builds(Limits, iterations=st.integers(1, 9)))
 BY_TYPE = {
     str: TEXTS,

@@ -122,7 +122,7 @@ OTHER = EndpointProfile(cache="key")
             {"like": "xai", "images": "none"},
             replace(PRESETS["xai"].profile, images="none"),
         ),
-        ("openai-responses:a", None, {}, EndpointProfile(strict_tools=True)),
+        ("openai-responses:a", None, {}, PRESETS["openai-responses"].profile),
         ("openai-responses:a", "http://eu", {}, EndpointProfile()),
         ("groq:a", "http://eu", {}, PRESETS["groq"].profile),
         ("vllm:a", "http://eu", {"prefill": ""}, replace(PRESETS["vllm"].profile, prefill="")),

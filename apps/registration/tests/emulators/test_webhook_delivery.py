@@ -63,7 +63,7 @@ async def run(
     emulator = PaymentEmulator(TOKEN, SECRET, plan=plan, faults=faults)
     async with serve(receiver.app) as service, serve(emulator.app) as address:
         emulator.send_webhooks_to(service + "/webhooks/payments")
-        endpoint = Endpoint(address=address, token=Secret(TOKEN), total_seconds=1.0)
+        endpoint = Endpoint(address=address, token=Secret(TOKEN), total_seconds=30.0)
         async with PaymentProvider(endpoint) as payments:
             yield emulator, payments
     emulator.close()

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.core.model_request import CacheTime, ReasoningEffort
+from holdfast.core.model_request import CacheTime, ReasoningEffort, Verbosity
 from holdfast.core.questions import Remember
 from holdfast.core.run_fold import LONGEST_TITLE
 from holdfast.event_log.stream_items import SessionState
@@ -26,6 +26,9 @@ Positive: TypeAlias = Annotated[int, Meta(ge=1, le=2**53)]
 
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 """A whole number from 0."""
+
+Penalty: TypeAlias = Annotated[float, Meta(ge=-2, le=2)]
+"""A number from -2 to 2."""
 
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=1e9)]
 """A number of seconds above 0."""
@@ -112,6 +115,10 @@ class SettingsBody(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     top_p: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
     stop: tuple[NonEmpty, ...] | UnsetType = UNSET
     seed: int | UnsetType = UNSET
+    top_k: Positive | UnsetType = UNSET
+    frequency_penalty: Penalty | UnsetType = UNSET
+    presence_penalty: Penalty | UnsetType = UNSET
+    verbosity: Verbosity | UnsetType = UNSET
     tool_choice: Name | UnsetType = UNSET
     parallel_tool_calls: bool | UnsetType = UNSET
     reasoning_effort: ReasoningEffort | UnsetType = UNSET
