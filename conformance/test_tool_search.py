@@ -13,7 +13,6 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable
-from os.path import commonpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -188,9 +187,15 @@ def count_tokens(bodies: list[Any]) -> Tokens:
     definition after the search that found it.
     """
     prompts = [write_prompt(body) for body in bodies]
-    shared = [len(commonpath(pair)) for pair in itertools.pairwise(prompts)]
+    shared = [count_shared(*pair) for pair in itertools.pairwise(prompts)]
     sizes = [len(prompt) // LETTERS_OF_A_TOKEN for prompt in prompts]
     return Tokens(sum(sizes), sum(shared) // LETTERS_OF_A_TOKEN, max(sizes))
+
+
+def count_shared(one: str, other: str) -> int:
+    """Return how many characters two texts have in common from their beginning."""
+    equal = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in equal)
 
 
 def write_prompt(body: Any) -> str:
