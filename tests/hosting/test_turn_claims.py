@@ -295,6 +295,32 @@ async def test_a_store_that_cannot_be_written_loses_no_answer() -> None:
     assert [one.state for one in await store.find_claims(BODY, 0.0)] == ["got"]
 
 
+async def test_a_saving_that_is_cancelled_loses_no_answer() -> None:
+    world = World(is_shared=False)
+    world.store = store = _HeldStore()
+    claims = world.start()
+    (await world.send(claims)).finish()
+    saving = asyncio.create_task(claims.save())
+    await store.began.wait()
+    saving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    store.goes_on.set()
+    await claims.close()
+    assert [one.state for one in await store.find_claims(BODY, 0.0)] == ["got"]
+
+
+class _HeldStore(MemoryServiceStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def save_claims(self, claims: Sequence[TurnClaim], since: float) -> None:
+        self.began.set()
+        await self.goes_on.wait()
+        await super().save_claims(claims, since)
+
+
 async def test_turns_of_a_load_test_are_not_looked_at_for_ever() -> None:
     world = World(is_shared=True)
     claims, looks = world.start(), list[str]()

@@ -244,9 +244,11 @@ class TurnClaims:
             return
         try:
             await self._store.save_claims(tuple(unsaved.values()), self._now() - self._window)
-        except HoldfastError as error:
-            _log.warning("the answers that were got cannot be saved now: %s", error)
+        except BaseException as error:
             self._unsaved = {**unsaved, **self._unsaved}
+            if not isinstance(error, HoldfastError):
+                raise  # such as the cancellation by `close`, which saves them
+            _log.warning("the answers that were got cannot be saved now: %s", error)
             return
         for claim in unsaved.values():
             held = self._find(claim)
