@@ -30,6 +30,7 @@ from holdfast.testing import Emulator, FakeClock, ScriptedModel
 from holdfast.testing.emulator import DropAfter, EmulatedRequest, HttpStatus
 
 INPUT, OUTPUT = Decimal(1), Decimal(10)
+SHORT = ModelSettings(max_tokens=500)
 PRICES = Prices({"*": {"input": INPUT, "output": OUTPUT}})
 
 
@@ -291,6 +292,15 @@ async def test_an_attempt_that_nobody_counted_keeps_what_was_reserved_for_it() -
     assert (len(model.requests), result.cost.known) == (1, False)
 
 
+@pytest.mark.parametrize(("status", "is_known"), [(503, True), (502, False), (504, False)])
+async def test_a_gateway_that_waited_in_vain_may_have_spent(status: int, is_known: bool) -> None:
+    async with Emulator(["ok"], faults=[HttpStatus(status)]) as provider:
+        chosen = emulated(provider, "openai", "9", settings=SHORT, clock=FakeClock())
+        result = await chosen.run("Go")
+    assert result.cost is not None
+    assert (result.output, result.cost.known) == ("ok", is_known)
+
+
 async def test_it_keeps_that_after_the_call_too() -> None:
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, safe="No answer.")
     call = Reply((LOOK,), finish=FinishReason.TOOL_CALLS, usage=Usage(10, 500))
@@ -438,6 +448,16 @@ async def test_a_limit_of_a_reply_that_a_model_cannot_reach_is_left_out(preset: 
     assert ("okens" in first, "okens" in second) == (True, False)
     assert result.cost is not None
     assert result.cost.known
+
+
+async def test_a_refusal_that_quotes_the_user_lifts_no_limit() -> None:
+    said = "Invalid content: 'Why is max_tokens is too large said to me?'"
+    refusal = HttpStatus(400, body={"error": {"message": said}})
+    async with Emulator(["never"], faults=[refusal]) as provider:
+        chosen = emulated(provider, "openai", "0.5")
+        with pytest.raises(ProviderError):
+            await chosen.run("Why is max_tokens is too large said to me?")
+        assert len(provider.requests) == 1
 
 
 async def test_a_limit_never_raises_what_a_wire_sends_by_default() -> None:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.codecs.json_text import read_tier
+from holdfast.codecs.quoted_texts import SentTexts, list_user_parts, names_subject
 from holdfast.core.cost import EXACT, ZERO, Cost, CostSum
 from holdfast.core.effects import RunTool
 from holdfast.core.errors import (
@@ -311,28 +312,32 @@ class CallMeter:
         self._money.hold(reserved)
         is_capped = request is not call.payload
         cost: Cost | None = None
-        amount = reserved  # of an attempt that is cancelled, nobody knows what it cost
+        used, amount = (
+            NO_USAGE,
+            reserved,
+        )  # of an attempt that is cancelled, nobody knows what it cost
         try:
             outcome = await attempt(replace(call, payload=request) if is_capped else call)
-            if is_capped and call.payload.settings.max_tokens is None and _refuses_cap(outcome):
+            is_ours = is_capped and call.payload.settings.max_tokens is None
+            if is_ours and _refuses_cap(outcome, call.payload):
                 # The model writes less than the limit that it refused.
                 outcome = await attempt(call)
                 is_capped = False
-            cost = self._price(model, call, outcome)
+            used = _read_used(call, outcome)
+            cost = self._price(model, call, outcome, used)
             amount = cost.amount if cost.known else max(reserved, cost.amount)
         finally:
-            self._money.hold(amount - reserved)
+            self._money.hold(EXACT.subtract(amount, reserved))
             if cost is None:
                 cost = Cost(ZERO, self._money.prices.currency, known=False)
-            self.uncounted += amount - cost.amount
+            self.uncounted = EXACT.add(self.uncounted, EXACT.subtract(amount, cost.amount))
             self._costs.add(cost, has_used=True)
             usage, earlier = self._targets.get(model.name, (NO_USAGE, None))
-            self._targets[model.name] = (usage, cost if earlier is None else earlier + cost)
-        self._note_usage(model, call, outcome)
+            self._targets[model.name] = (usage + used, cost if earlier is None else earlier + cost)
         reply = _reply_of(outcome)
         is_cut = reply is not None and reply.finish is FinishReason.LENGTH
         if is_capped and (is_cut or _leaves_no_reply(outcome)):
-            return self._cut(outcome, reply)
+            return self._end_cut_reply(outcome, reply)
         return outcome
 
     def _admit(
@@ -370,33 +375,24 @@ class CallMeter:
         return EXACT.fma(each, most, paid), request
 
     def _price(
-        self, model: Model, call: CallContext[ModelRequest], outcome: Outcome[Reply]
+        self,
+        model: Model,
+        call: CallContext[ModelRequest],
+        outcome: Outcome[Reply],
+        used: Usage,
     ) -> Cost:
         """Return what an attempt cost; not known if it may have cost something that nobody counted."""
         money, reply = self._money, _reply_of(outcome)
         nothing = Cost(ZERO, money.prices.currency)
         if reply is None:
             return nothing if _is_unpaid(outcome) else replace(nothing, known=False)
-        earlier = read_carry(call).reply_so_far
-        used = reply.usage if earlier is None else reply.usage - earlier.usage
-        if isinstance(outcome, Done) and earlier is None:
+        if isinstance(outcome, Done) and read_carry(call).reply_so_far is None:
             money.correct_estimate(call.payload, reply.usage)
         cost = money.price_attempt(model, call.payload, replace(reply, usage=used))
         is_cut = isinstance(outcome, Failed) and reply.kind in _BROKEN
         return replace(cost, known=False) if is_cut else cost
 
-    def _note_usage(
-        self, model: Model, call: CallContext[ModelRequest], outcome: Outcome[Reply]
-    ) -> None:
-        reply = _reply_of(outcome)
-        if reply is None:
-            return
-        earlier = read_carry(call).reply_so_far
-        used = reply.usage if earlier is None else reply.usage - earlier.usage
-        usage, cost = self._targets[model.name]
-        self._targets[model.name] = (usage + used, cost)
-
-    def _cut(self, outcome: Outcome[Reply], reply: Reply | None) -> Failed:
+    def _end_cut_reply(self, outcome: Outcome[Reply], reply: Reply | None) -> Failed:
         """Return the end of the turn at its limit, for a reply that was cut since the rest paid for no more."""
         error = _make_limit_error(self._money.limit_text)
         error.partial = reply
@@ -476,6 +472,14 @@ def _reply_of(outcome: Outcome[Reply]) -> Reply | None:
     return partial
 
 
+def _read_used(call: CallContext[ModelRequest], outcome: Outcome[Reply]) -> Usage:
+    """Return the tokens of an attempt alone: a reply that it continued was counted before."""
+    reply, earlier = _reply_of(outcome), read_carry(call).reply_so_far
+    if reply is None:
+        return NO_USAGE
+    return reply.usage if earlier is None else reply.usage - earlier.usage
+
+
 _BROKEN = (ReplyKind.UNTERMINATED, ReplyKind.ERROR_REPLY)
 """Replies that end before their provider has counted all of them."""
 
@@ -491,22 +495,29 @@ _REFUSALS = frozenset(
 )
 
 
+_GATEWAY_TIMEOUTS = frozenset({408, 502, 504, 524})
+"""Statuses of a gateway that had no reply in time: the provider behind it may have written one, and charge it."""
+
+
 def _is_unpaid(outcome: Outcome[Reply]) -> bool:
     """Whether an attempt without a reply was certainly not charged: it was refused, or never arrived."""
     if not isinstance(outcome, Failed) or not outcome.sent:
         return True
     info = outcome.info
-    return info.status is not None or info.landed is Landed.NO or info.category in _REFUSALS
+    if info.status is not None:
+        return info.status not in _GATEWAY_TIMEOUTS
+    return info.landed is Landed.NO or info.category in _REFUSALS
 
 
-_CAP = re.compile(r"max[_ ]?(?:completion|output)?[_ ]?tokens|maxOutputTokens", re.IGNORECASE)
+_CAP = re.compile(r"max[_ ]?(?:completion|output)?[_ ]?tokens")
 
 
-def _refuses_cap(outcome: Outcome[Reply]) -> bool:
-    """Whether a provider refused a request since its model cannot write so many tokens."""
+def _refuses_cap(outcome: Outcome[Reply], request: ModelRequest) -> bool:
+    """Whether a provider refused a request since its model cannot write so many tokens, and did not only quote it."""
     if not isinstance(outcome, Failed) or outcome.info.status not in (400, 422):
         return False
-    return _CAP.search(outcome.info.private or outcome.info.safe) is not None
+    said = outcome.info.private or outcome.info.safe
+    return names_subject(_CAP, said, lambda: SentTexts(*list_user_parts(request)))
 
 
 def _leaves_no_reply(outcome: Outcome[Reply]) -> bool:
