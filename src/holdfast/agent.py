@@ -182,7 +182,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             "postgresql://user@host/database". By default events stay in memory.
         retention: how long sessions stay in the journal. Older ones are deleted beside the turns, at
             most once an hour; see `holdfast.journal.Retention`. By default all stay.
-        prices: what tokens cost, such as `Prices.known()`; with them each attempt of a model has a cost,
+        prices: the prices of tokens, such as `Prices.known()`; with them each attempt of a model has a cost,
             which is saved with its event. Without them, nothing is computed.
         transport: the HTTP client; by default aiohttp with a shared connection pool.
         clock: the source of time, for tests.

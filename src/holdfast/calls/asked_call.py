@@ -1,6 +1,6 @@
 """How a call takes a question and the schema of its answer, as its signature says.
 
-A method of an SDK has keywords for a conversation and for a schema: the wire's codec writes what stands there. Any
+A method of an SDK has keywords for a conversation and for a schema: the wire's codec writes their values. Any
 other function takes a text, and then the schema and the problems of a wrong answer stand in that text. Nothing is
 sent here, and no argument of the user is changed except by adding to it.
 """

@@ -202,7 +202,7 @@ async def _run_checks(checks: Checks, *, blocking: bool) -> tuple[Problem, ...] 
 
 
 class AnswerAttempts:
-    """The answers to one question so far, and what they cost."""
+    """The answers to one question so far, and their cost."""
 
     def __init__(self, asked: AskedCall, output: Output, clock: Clock) -> None:
         self.output = output

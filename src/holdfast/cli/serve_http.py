@@ -56,7 +56,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         allowed_hosts: the names under which the service is reached; none allows every name.
         grace: how long a process that gets a signal to end waits for writing tools, in seconds.
         queue: the fields of `QueueOptions`; None for the default.
-        prices: what tokens cost; None if nobody says it.
+        prices: the prices of tokens; None if nobody says it.
         opens_browser: whether the console is opened in a browser.
         logs_requests: whether each request is a line on standard error.
     """

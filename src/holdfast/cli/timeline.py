@@ -42,7 +42,7 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
         attempts: the number of attempts.
         error: the error, if it failed.
         usage: tokens of a model call with all its attempts, or of an agent that ran as a tool.
-        cost: what they cost, as far as it is known; None if nobody knew prices.
+        cost: their cost, as far as it is known; None if nobody knew prices.
         tried: the models that failed before.
     """
 
@@ -70,7 +70,7 @@ class TurnLine(Struct, frozen=True, omit_defaults=True):
         answer: the text of the answer.
         error: the error, if it failed.
         usage: tokens of all model calls in it, as its result counts them.
-        cost: what they cost, as far as it is known; None if nobody knew prices.
+        cost: their cost, as far as it is known; None if nobody knew prices.
         entries: its effects and questions, in the order in which they ended.
         kind: a turn, or the kind of change.
         counts: False for a turn or change that was rewound, and for a rewind itself.

@@ -47,7 +47,7 @@ class WorkerOptions(Struct, frozen=True, kw_only=True):
         grace: how long its end waits for writing tools, in seconds.
         health: where it answers whether it is well, as HOST:PORT; None for nowhere.
         quarantine: when a turn is driven alone, and when it is parked.
-        prices: what tokens cost; None if nobody says it.
+        prices: the prices of tokens; None if nobody says it.
     """
 
     journal: str

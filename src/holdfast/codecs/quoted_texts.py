@@ -1,4 +1,4 @@
-"""Tells what an error says itself from what it only quotes of the request.
+"""Separates the words of an error from those that it only quotes of the request.
 
 An error may quote the user's text, which may hold anything, also the words of a refusal. So words of an error that
 are in what was sent prove nothing, and neither does a bare name that is a text or a name of the user's. Whoever
@@ -28,7 +28,7 @@ _AROUND: Final = 2
 
 
 class SentTexts:
-    """What a user wrote into a request: every text, and every name of a property, tool or field.
+    """The words of a user in a request: every text, and every name of a property, tool or field.
 
     Args:
         values: texts, JSON values, records, and the objects of SDKs.

@@ -216,7 +216,7 @@ def _clean(text: str) -> str:
 
 
 class _SentBody(SentTexts):
-    """What a user may have written into a body: every text and name below its top, but the roles of messages."""
+    """The words that a user may have written into a body: every text and name below its top, but the roles of messages."""
 
     def __init__(self, body: bytes) -> None:
         try:

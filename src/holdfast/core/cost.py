@@ -1,4 +1,4 @@
-"""What calls cost, as exact decimal numbers in one currency.
+"""The cost of calls, as exact decimal numbers in one currency.
 
 A cost is a fact: it is computed once, when a reply is there, and saved with its event. A cost that is
 not known stays so in every sum, with the known part beside it. This module must never use a float, and

@@ -106,7 +106,7 @@ class SessionMachine:
         self.iteration = self.tools_run = self.model_calls = 0
         self.usage = NO_USAGE
         self.cost: Cost | None = None
-        """What the attempts of the turn cost; None without prices."""
+        """The cost of the attempts of the turn; None without prices."""
         self.tried: tuple[ev.FailedTarget, ...] = ()
         self.status = _RUNNING
         self.error: ErrorInfo | None = None

@@ -67,7 +67,7 @@ class RunChange(Struct, frozen=True):
         input: the tokens that were sent.
         cached_input: those of them that were cached.
         output: the tokens that a model wrote.
-        cost: about what these tokens cost, for lists; None if it is not known.
+        cost: about the cost of these tokens, for lists; None if it is not known.
         is_rewind: whether it takes back turns, so that title, turns and messages are counted again.
         agent: the agent of the turn that it opens; None if it opens none.
     """
@@ -312,7 +312,7 @@ class RunState(Struct):
         input: the tokens that were sent in the last turn.
         cached_input: those of them that were cached.
         output: the tokens that models wrote in it.
-        cost: about what they cost, for lists; None if it is not known.
+        cost: about their cost, for lists; None if it is not known.
     """
 
     title: str = ""

@@ -42,7 +42,7 @@ class TurnFold:
         self.used: dict[str, Usage] = {}
         """The tokens of all attempts by model, also of failed ones; "" for those of other agents."""
         self.costs = CostSum()
-        """What they cost."""
+        """Their cost."""
         self.iterations = 0
         self.reply: Reply | None = None
         """The last reply that was accepted."""

@@ -49,7 +49,7 @@ def bind_agent(agent: AnyAgent, journal: Journal, prices: Prices | None = None) 
     Args:
         agent: the agent.
         journal: the journal.
-        prices: what tokens cost, if the agent has no prices of its own.
+        prices: the prices of tokens, if the agent has no prices of its own.
     """
     bound: AnyAgent = object.__new__(Agent)
     engine = agent._engine if prices is None else agent._engine.with_prices(prices)  # noqa: SLF001  # REASON: the one place

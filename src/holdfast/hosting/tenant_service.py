@@ -545,7 +545,7 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
     Args:
         hold_text: the names of agents whose text OpenAI's protocols send once its reply is accepted.
             These protocols cannot withdraw text that was sent.
-        prices: what tokens cost, for agents that have no prices of their own. With prices, turns and
+        prices: the prices of tokens, for agents that have no prices of their own. With prices, turns and
             totals of usage have a cost.
         on_disconnect: what happens to the turns of an agent that nobody reads any more, by its name:
             "continue" or "cancel". The header `Holdfast-On-Disconnect` of a request changes it.

@@ -137,7 +137,7 @@ class HeldTurn:
 class TurnClaims:
     """The turns that were begun without an idempotency key, as this process knows them.
 
-    What other processes must know is saved in groups, after the answers.
+    Changes for other processes are saved in groups, after the answers.
 
     Args:
         store: the store of the service.
@@ -238,7 +238,7 @@ class TurnClaims:
                 held.leave()
 
     async def save(self) -> None:
-        """Save what has changed. A failure is logged, and tried again later."""
+        """Save the changes. A failure is logged, and tried again later."""
         unsaved, self._unsaved = self._unsaved, {}
         if not unsaved:
             return
@@ -256,7 +256,7 @@ class TurnClaims:
                 self.forget(held)
 
     async def close(self) -> None:
-        """Save what has changed, and look no more."""
+        """Save the changes, and look no more."""
         if self._working is not None:
             self._working.cancel()
             with suppress(asyncio.CancelledError):

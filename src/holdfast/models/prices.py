@@ -138,7 +138,7 @@ class ModelPrice(Struct, frozen=True, kw_only=True):
         return price.above[max(passed)] if passed else price
 
     def cost_of(self, usage: Usage) -> tuple[Decimal, bool]:
-        """Return what tokens cost, and whether each kind of them has a price."""
+        """Return the cost of tokens, and whether each kind of them has a price."""
         for_an_hour = min(usage.cache_write_1h, usage.cache_write)
         apart = usage.cached_input + usage.cache_write + usage.audio_input
         counts = (
@@ -183,7 +183,7 @@ class PriceSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What they are, with a version."""
+        """Their name, with a version."""
         ...
 
     def find_price(self, provider: str, model: str, at: float) -> ModelPrice | None:
@@ -192,7 +192,7 @@ class PriceSource(Protocol):
 
 
 class Prices:
-    """What tokens of models cost. Amounts are exact: text, Decimal or whole numbers, never floats.
+    """The prices of the tokens of models. Amounts are exact: text, Decimal or whole numbers, never floats.
 
     A row of the table has `input` and `output`, and may have `cached_input` (otherwise that of `input`),
     `cache_write`, `cache_write_1h`, `audio_input` and `audio_output`, all of a million tokens; and

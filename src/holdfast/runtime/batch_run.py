@@ -60,7 +60,7 @@ class BatchItem(Generic[ItemT, T]):
         error: why it failed; None when it did not.
         attempts: how often it was tried in this process.
         usage: the tokens of all tries; for a result from the journal those of its turn.
-        cost: what they cost, if the agent has prices; None without.
+        cost: their cost, if the agent has prices; None without.
     """
 
     index: int
@@ -108,7 +108,7 @@ class BatchResult(Generic[ItemT, T]):
     Args:
         items: the outcomes.
         usage: the tokens of all items.
-        cost: what they cost, if the agent has prices; None without.
+        cost: their cost, if the agent has prices; None without.
         seconds: how long the batch ran in this process.
         ended_by: "tokens" when no other item was started because of that limit, otherwise "".
     """

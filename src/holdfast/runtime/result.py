@@ -27,7 +27,7 @@ class Result(Struct, Generic[T], frozen=True, kw_only=True):
         status: how the turn ended.
         usage: tokens of all replies of this turn, of failed attempts that reported their usage,
             and of subagents.
-        cost: what they cost, if the agent has prices; None without.
+        cost: their cost, if the agent has prices; None without.
         iterations: the number of model calls of this turn.
         run_id: the id of the run in its journal.
         history: the whole conversation; pass it as `history=` to continue.

@@ -131,7 +131,7 @@ class TurnMoney:
     """The money of one turn.
 
     Args:
-        prices: what tokens cost.
+        prices: the prices of tokens.
         machine: the state of the turn, with its limit and the cost of its events.
         meters: the meters of its running tool calls.
         parent: the meter of the calling agent, if this agent runs as a subagent.
@@ -162,7 +162,7 @@ class TurnMoney:
         self.call: CallMeter | None = None
         """The model call that is under way, or whose event is not saved yet."""
         self.held = ZERO
-        """What it has spent or reserved, and what was reserved for attempts that nobody counted."""
+        """The amount that it has spent or reserved, and that of attempts that nobody counted."""
         self._uncounted = ZERO
         self._machine = machine
         self._meters = meters
@@ -254,7 +254,7 @@ class TurnMoney:
 
     @property
     def limit_text(self) -> str:
-        """What is said of a turn that ends at the limit of its cost, or of that of its caller."""
+        """The text of a turn that ends at the limit of its cost, or of that of its caller."""
         limits = self._machine.limits
         return SHARED_LIMIT_TEXT if limits.cost is None else limit_text(limits, "cost")
 
@@ -275,11 +275,11 @@ class CallMeter:
         self.refusal: LimitError | None = None
         """The limit that refused an attempt or cut its reply."""
         self.uncounted = ZERO
-        """What was reserved for attempts that nobody counted, beyond the part that is known."""
+        """The amount reserved for attempts that nobody counted, beyond the part that is known."""
 
     @property
     def cost(self) -> Cost:
-        """What the attempts cost so far."""
+        """The cost of the attempts so far."""
         cost = self._costs.cost
         return Cost(ZERO, self._money.prices.currency) if cost is None else cost
 

@@ -42,7 +42,7 @@ Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
 
 
 class UsageSink(Protocol):
-    """Counts the tokens that a call uses, and what they cost."""
+    """Counts the tokens that a call uses, and their cost."""
 
     def add(self, usage: Usage, cost: Cost | None = None) -> None:
         """Add the tokens of one model call, and their cost if it is known."""
@@ -204,7 +204,7 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
         return share_object(self.shared_objects, kind)
 
     def add_usage(self, usage: Usage, cost: Cost | None = None) -> None:
-        """Add the tokens of a model call that the tool made itself, and what they cost.
+        """Add the tokens of a model call that the tool made itself, and their cost.
 
         They are part of `result.usage` and `result.cost`, and count for `Limits(tokens=...)` and
         `UsageLimits`. Without `cost`, the cost of the turn is not known.

@@ -18,7 +18,7 @@ from holdfast.hosting.turns.turn_runner import DrivenTurn, TurnRunner
 from holdfast.sessions.session_index import SessionIndex
 
 OnDisconnect: TypeAlias = Literal["continue", "cancel"]
-"""What happens to a turn that nobody reads."""
+"""The fate of a turn that nobody reads."""
 
 ON_DISCONNECT: Final = "holdfast.on_disconnect"
 """The name of the value in the metadata of a turn whose request says what happens."""

@@ -66,7 +66,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         in_doubt: whether a tool of that turn may have taken effect, and nobody knows.
         questions: the keys of the open questions.
         turn_usage: the tokens of that turn so far: input, cached input and output.
-        turn_cost: about what they cost, at the prices of the process which drove the turn; absent if
+        turn_cost: about their cost, at the prices of the process which drove the turn; absent if
             one of them was not known.
         position: the place in the event log after everything so far.
         found: with a search: the text that was found, with some words around it.
