@@ -21,6 +21,7 @@ from holdfast.calls import (
     ResultKind,
     arguments_key,
     execute,
+    opened_streams,
     resilient,
     send_message,
     send_message_streaming,
@@ -434,3 +435,25 @@ def test_a_stream_that_is_there_already_is_closed_once(*, is_first: bool) -> Non
     for step in (call, call.abandon) if is_first else (call.abandon, call.abandon):
         step()
     assert stream.closed == 1
+
+
+class _AllEqual(type):
+    """A metaclass whose classes are equal, and have one hash."""
+
+    def __eq__(cls, other: object) -> bool:
+        return isinstance(other, _AllEqual)
+
+    def __hash__(cls) -> int:
+        return 1
+
+
+def test_a_metaclass_does_not_decide_what_is_a_stream() -> None:
+    manager = _AllEqual(
+        "manager", (), {"__enter__": lambda self: self, "__exit__": lambda *_: None}
+    )
+    source = _AllEqual("source", (), {"__iter__": lambda self: self, "__next__": lambda _: "a"})
+    for kind in (manager, source):
+        made = kind()
+        assert resilient()(lambda made=made: made)() is made
+    methods = [opened_streams._find_methods(kind) for kind in (manager, source)]
+    assert methods == [{"__exit__"}, {"__next__"}]

@@ -235,9 +235,15 @@ class CallInThread:
             _close(stream)
 
 
-@lru_cache(maxsize=1024)
 def _find_methods(kind: type) -> frozenset[str]:
     """Return which methods of a stream a class has. It is asked for each value of a guarded call, and most have none."""
+    # A metaclass may make two classes equal.
+    is_plain = type(kind).__hash__ is type.__hash__
+    return _find_once(kind) if is_plain else _find_once.__wrapped__(kind)
+
+
+@lru_cache(maxsize=1024)
+def _find_once(kind: type) -> frozenset[str]:
     return frozenset(name for name in _METHODS if hasattr(kind, name))
 
 
@@ -247,7 +253,7 @@ def is_stream(value: object) -> TypeGuard[SyncSource]:
     >>> is_stream(open_stream_start(iter("ab"))), is_stream([1]), is_stream(iter([1]))
     (True, False, False)
     """
-    methods = _find_methods(type(value))  # type: ignore[arg-type]  # a class has a hash
+    methods = _find_methods(type(value))
     if "__exit__" in methods and _is_manager(value):
         return True
     if "__next__" not in methods:
@@ -257,7 +263,7 @@ def is_stream(value: object) -> TypeGuard[SyncSource]:
 
 def is_async_stream(value: object) -> TypeGuard[AsyncSource]:
     """Like `is_stream`, for asynchronous streams."""
-    methods = _find_methods(type(value))  # type: ignore[arg-type]  # a class has a hash
+    methods = _find_methods(type(value))
     if "__aexit__" in methods and _is_manager(value):
         return True
     if "__anext__" not in methods:
