@@ -24,7 +24,7 @@ from holdfast.core.batch import (
     OutputCall,
     count_distinct_calls,
 )
-from holdfast.core.cost import Cost, join_costs
+from holdfast.core.cost import Cost, CostSum
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
 from holdfast.core.limits import Limits, cost_limit
 from holdfast.core.messages import (
@@ -83,7 +83,7 @@ class SessionMachine:
     """
 
     __slots__ = (
-        "_batch", "_downtime", "_extended_key", "_hooks_called", "_planned", "_versions", "cost", "cut_tools",
+        "_batch", "_costs", "_downtime", "_extended_key", "_hooks_called", "_planned", "_versions", "cut_tools",
         "error", "event_count", "flags", "iteration", "last_event", "limits", "model_calls",
         "opened_at", "options", "output", "output_retries", "parsed_by", "partial", "phase",
         "problems", "questions", "reply", "status", "stop_event", "tools_run",
@@ -105,8 +105,7 @@ class SessionMachine:
     def _reset_turn(self) -> None:
         self.iteration = self.tools_run = self.model_calls = 0
         self.usage = NO_USAGE
-        self.cost: Cost | None = None
-        """The cost of the attempts of the turn; None without prices."""
+        self._costs = CostSum()
         self.tried: tuple[ev.FailedTarget, ...] = ()
         self.status = _RUNNING
         self.error: ErrorInfo | None = None
@@ -285,8 +284,7 @@ class SessionMachine:
         self.model_calls += 1
         self.tried += event.tried
         self._downtime += event.downtime
-        if event.cost is not None or self.cost is not None:
-            self._add_cost(event.cost, has_used=event.attempts > 0)
+        self._costs.add(event.cost, has_used=event.attempts > 0)
         self.usage = reply.usage if self.usage is NO_USAGE else self.usage + reply.usage
         if event.lost is not None:
             self.usage = self.usage + event.lost
@@ -364,7 +362,7 @@ class SessionMachine:
         self.tried += event.tried
         spent = event.partial.usage if event.partial is not None else NO_USAGE
         used = spent + (event.lost or NO_USAGE)
-        self._add_cost(event.cost, has_used=used.total > 0)
+        self._costs.add(event.cost, has_used=used.total > 0)
         self.usage = self.usage + used
         limit = event.error.category is ErrorCategory.LIMIT and (
             event.error.code == "cost" or self.is_over_limit()
@@ -373,7 +371,7 @@ class SessionMachine:
 
     def _on_results_withheld(self, event: ev.ResultsWithheld) -> None:
         self.tried += event.tried
-        self._add_cost(event.cost, has_used=event.lost is not None)
+        self._costs.add(event.cost, has_used=event.lost is not None)
         self.usage = self.usage + (event.lost or NO_USAGE)
         self.turn_history.withhold_results(self.transcript)
 
@@ -382,7 +380,7 @@ class SessionMachine:
         self.tools_run += not event.same_as
         self._downtime += event.downtime
         if event.usage != NO_USAGE:  # few tools ask models
-            self._add_cost(event.cost, has_used=True)
+            self._costs.add(event.cost, has_used=True)
             self.usage = self.usage + event.usage
         if self._batch.is_output:
             self._take_function_result(event)
@@ -428,21 +426,15 @@ class SessionMachine:
         elif limits.cost is not None and self.is_over_cost():
             self._end_at_limit("cost")
 
+    @property
+    def cost(self) -> Cost | None:
+        """The cost of the attempts of the turn; None without prices."""
+        return self._costs.cost
+
     def is_over_cost(self) -> bool:
         """Whether the known cost of the turn has reached its limit."""
-        limit = cost_limit(self.limits)
-        return limit is not None and self.cost is not None and self.cost.amount >= limit
-
-    def _add_cost(self, cost: Cost | None, *, has_used: bool) -> None:
-        """Add the cost of an event, before its tokens are added."""
-        before = self.cost
-        if cost is None:
-            if before is not None and has_used:
-                self.cost = Cost(before.amount, before.currency, known=False)
-            return
-        if before is None and self.usage.total:  # saved by a process without prices
-            cost = Cost(cost.amount, cost.currency, known=False)
-        self.cost = join_costs(before, cost)
+        limit, cost = cost_limit(self.limits), self.cost
+        return limit is not None and cost is not None and cost.amount >= limit
 
     def working_seconds(self, at: float) -> float:
         """Return the seconds of the turn without those in which it waited or no process drove it."""
@@ -453,7 +445,7 @@ class SessionMachine:
 
     def _on_turn_interrupted(self, event: ev.TurnInterrupted) -> None:
         self.partial = self.reply if self.phase is Phase.OUTPUT else event.partial
-        self._add_cost(event.cost, has_used=event.usage.total > 0)
+        self._costs.add(event.cost, has_used=event.usage.total > 0)
         self.usage = self.usage + event.usage
         if self.phase is Phase.TOOLS:
             self._fill_results(NOT_RUN_TEXT, event.started)
