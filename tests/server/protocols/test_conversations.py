@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.server.protocols.test_openai_over_http import CALL, TOOL, Client, client_of, error_of
 
+from holdfast import MemoryJournal, SqliteJournal
 from holdfast.core.messages import ToolCall
 from holdfast.middleware import ToolPermission
 
@@ -59,13 +61,18 @@ async def test_a_conversation_is_named_read_changed_and_deleted() -> None:
         )
 
 
-async def test_a_conversation_without_a_response_is_deleted() -> None:
-    async with client_of("never") as client:
-        name = await name_conversation(client)
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_conversation_without_a_response_is_deleted(kind: str, tmp_path: Path) -> None:
+    journal = MemoryJournal() if kind == "memory" else SqliteJournal(tmp_path / "talk.db")
+    async with client_of("never", journal=journal) as client:
+        name = await name_conversation(client, metadata={"of": "Ada"})
         deleted = await client.call("DELETE", f"/conversations/{name}")
         assert deleted.json == {"id": name, "object": "conversation.deleted", "deleted": True}
         for path in (f"/conversations/{name}", f"/conversations/{name}/items"):
             assert (await client.call("GET", path)).status == 404
+        assert (await client.call("DELETE", f"/conversations/{name}")).status == 404
+        kept = await journal.list_acts(name)
+        assert ([one.act for one in kept], "Ada" in str(kept)) == (["delete"], False)
 
 
 async def test_the_items_of_a_conversation_are_all_that_was_sent_and_answered() -> None:

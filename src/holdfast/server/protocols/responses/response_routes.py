@@ -187,13 +187,12 @@ async def delete_conversation(call: PlainCall) -> Response:
     """Delete a conversation with all its responses."""
     session = call.names["conversation"]
     await _require_conversation(call.tenant, session)
+    act = call.make_act("delete", session)
     if await call.tenant.reader.find_last_turn(session) is not None:
-        act = call.make_act("delete", session)
         await call.tenant.sessions.with_act(act).delete(session)
         call.tenant.watch.wake(session)
-    else:
-        act = new_act(CONVERSATION, session, by=call.principal.name, deleted=True)
-        await call.tenant.journal.save_act(act)
+    else:  # only its name and its metadata are there, in acts
+        await call.tenant.journal.delete(session, act=act)
     return respond({"id": session, "object": "conversation.deleted", "deleted": True})
 
 
@@ -227,7 +226,7 @@ async def _require_conversation(tenant: TenantService, session: str) -> dict[str
     named = [act for act in acts if act.act == CONVERSATION]
     details = named[-1].read_details() if named else {}
     entries = await tenant.journal.find_runs(session, session)
-    if not entries and (not named or details.get("deleted")):
+    if not entries and not named:
         raise _refuse_unknown("conversation", "conversation_id")
     at = min([*(one.opened_at for one in entries), *(act.at for act in named)])
     metadata = details.get("metadata")
