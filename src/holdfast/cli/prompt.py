@@ -37,15 +37,18 @@ def make_prompt_reader(
     """
     try:
         from prompt_toolkit import PromptSession
+        from prompt_toolkit.application import get_app_session
     except ImportError:
         return _make_plain_reader(lines)
+    output = get_app_session().output
+    # A prompt that ends would otherwise stop the marks of a paste that is just arriving.
+    output.disable_bracketed_paste = _keep_pastes_marked  # type: ignore[method-assign]
     session: PromptSession[str] = PromptSession(history=_open_history())
 
     async def show_prompt() -> str:
         try:
             return await session.prompt_async("> ")
         finally:
-            _mark_pastes()
             catch()
 
     async def read_line() -> str | None:
@@ -78,7 +81,7 @@ def hold_typed_text() -> Iterator[None]:
     quiet = termios.tcgetattr(sys.stdin)
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
-    _mark_pastes()
+    print(_PASTE_ON, end="", flush=True)
     try:
         yield
     finally:
@@ -86,9 +89,8 @@ def hold_typed_text() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-def _mark_pastes() -> None:
-    """Ask the terminal to mark the beginning and the end of a paste."""
-    print(_PASTE_ON, end="", flush=True)
+def _keep_pastes_marked() -> None:
+    """Leave the terminal as it is: `hold_typed_text` ends the marks of pastes after the last prompt."""
 
 
 def _make_plain_reader(lines: LineReader) -> ReadLine:
