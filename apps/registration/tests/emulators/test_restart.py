@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -40,7 +41,12 @@ async def run_and_kill(folder: Path) -> AsyncIterator[Settings]:
     )
     assert process.stdout is not None
     try:
-        yield read_settings(OTHERS | json.loads(await process.stdout.readline()))
+        settings = read_settings(OTHERS | json.loads(await process.stdout.readline()))
+        # Forty connections at once take their time on a busy machine, and none of these tests is about that.
+        payments = msgspec.structs.replace(
+            settings.payments, connect_seconds=60.0, total_seconds=60.0
+        )
+        yield msgspec.structs.replace(settings, payments=payments)
     finally:
         process.kill()
         await process.communicate()
