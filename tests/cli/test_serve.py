@@ -260,6 +260,7 @@ def test_a_service_is_shown_below_a_path(tmp_path: Path, *, is_removed: bool) ->
         (["--trusted-proxy", "nginx"], "--trusted-proxy: 'nginx' is not an address"),
         (["--allowed-host", "http://x"], "--allowed-host: 'http://x' is not the name of a host"),
         (["--grace", "-1"], "--grace: must be"),
+        (["--drain", "-1"], "--drain: must be"),
     ],
 )
 def test_a_wrong_option_of_a_deployment_is_named(

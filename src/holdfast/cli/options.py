@@ -203,6 +203,15 @@ def check_grace(grace: float) -> None:
     check_value("--grace", grace, Annotated[float, between(0, 86_400)])
 
 
+def add_drain(parser: argparse.ArgumentParser) -> None:
+    """Add `--drain` of a process that serves people."""
+    about = (
+        "how long to serve, after SIGTERM and before --grace, the requests whose client cannot come"
+        " back for the answer; default: 30"
+    )
+    parser.add_argument("--drain", type=float, default=30.0, metavar="SECONDS", help=about)
+
+
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:
     """Build the agent of `run` and `chat`. With a journal, it saves the conversation and its open questions."""
     if args.agent:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 
-from holdfast.cli.options import add_engine, add_grace, check_grace, to_address
+from holdfast.cli.options import add_drain, add_engine, add_grace, check_grace, to_address
 from holdfast.cli.serve_targets import (
     ABOUT_TARGET,
     FIX,
@@ -99,6 +99,7 @@ def _add_deployment(sub: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="name under which the service is reached; may be repeated; default: every name",
     )
+    add_drain(sub)
     add_grace(sub)
     _add_queue(sub)
 
@@ -144,6 +145,7 @@ def main(args: argparse.Namespace) -> int:
                 trusted_proxies=tuple(args.trusted_proxy),
                 allowed_hosts=tuple(args.allowed_host),
                 grace=args.grace,
+                drain=args.drain,
                 queue=queue,
                 prices=prices,
                 opens_browser=args.open,

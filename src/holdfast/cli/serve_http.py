@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 SECONDS_TO_CLOSE = 5
-"""Seconds that clients have to read the rest of their responses, after the grace of the tools."""
+"""Seconds that clients have to read the rest of their responses, after the drain and the grace."""
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -55,6 +55,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         trusted_proxies: addresses or networks of proxies whose `X-Forwarded-*` headers count.
         allowed_hosts: the names under which the service is reached; none allows every name.
         grace: how long a process that gets a signal to end waits for writing tools, in seconds.
+        drain: how long it serves, before that, requests whose client cannot come back, in seconds.
         queue: the fields of `QueueOptions`; None for the default.
         prices: the prices of tokens; None if nobody says it.
         opens_browser: whether the console is opened in a browser.
@@ -67,6 +68,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     grace: float = 60.0
+    drain: float = 30.0
     queue: dict[str, Any] | None = None
     prices: Prices | None = None
     opens_browser: bool = False
@@ -116,7 +118,8 @@ def serve(agents: list[AnyAgent], journal: str, options: ServeOptions) -> None:
     config = make_server_config(shown)
     config.lifespan = "on"
     # A client that does not read would otherwise hold the process without end.
-    config.timeout_graceful_shutdown = math.ceil(options.grace) + SECONDS_TO_CLOSE
+    seconds = options.drain + options.grace + SECONDS_TO_CLOSE
+    config.timeout_graceful_shutdown = math.ceil(seconds)
     AnnouncingServer(config, announce).run(sockets=[listener])
 
 
@@ -126,14 +129,14 @@ def _create_app(agents: list[AnyAgent], journal: str, options: ServeOptions) -> 
         access = AccessOptions(
             trusted_proxies=options.trusted_proxies, allowed_hosts=options.allowed_hosts
         )
-    with name_options({"queue": "--no-worker", "engine": "--engine"}):
+    with name_options({"queue": "--no-worker", "engine": "--engine", "drain": "--drain"}):
         queue = None if options.queue is None else QueueOptions(**options.queue)
         return create_app(
             agents,
             journal=journal,
             access=access,
             grace=options.grace,
-            options=ServiceOptions(prices=options.prices),
+            options=ServiceOptions(prices=options.prices, drain=options.drain),
             queue=queue,
         )
 

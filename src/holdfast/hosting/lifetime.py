@@ -1,7 +1,8 @@
 """The lifetime of a service in a process: it continues open turns, and stops without closing any.
 
 A process that is to stop ends its streams at once, so that the server closes its connections, and
-leaves its turns open for the next process. This module must never end the process.
+leaves its turns open for the next process. At SIGTERM it first serves the requests whose client cannot come
+back for the answer. This module must never end the process.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class ServiceLifetime:
             self._service.open_exchange()
             await self._expire_claims()
             self._looking = asyncio.create_task(self._look_regularly(), name="holdfast-open-turns")
-            stack.enter_context(stop_on_signals(self.begin_stop))
+            stack.enter_context(stop_on_signals(self._note_signal))
             self._stack = stack.pop_all()
         return self
 
@@ -89,14 +90,24 @@ class ServiceLifetime:
             except HoldfastError as error:
                 _log.warning("the store of the service cannot be written now: %s", error)
 
-    def begin_stop(self) -> asyncio.Task[None]:
-        """Begin to stop, on the event loop; return the task that does it."""
+    def _note_signal(self, number: signal.Signals) -> None:
+        self.begin_stop(drains=number is signal.SIGTERM)
+
+    def begin_stop(self, *, drains: bool = False) -> asyncio.Task[None]:
+        """Begin to stop, on the event loop; return the task that does it.
+
+        Args:
+            drains: whether requests are served to their end whose client cannot come back for the answer.
+                Another call waits for them no more.
+        """
         if self._stopping is None:
             self._is_told_to_stop.set()
             if self.on_stop is not None:
                 self.on_stop()
-            closing = self._service.close(self.grace)
+            closing = self._service.close(self.grace, drains=drains)
             self._stopping = asyncio.create_task(closing, name="holdfast-stop")
+        else:
+            self._service.release_requests()
         return self._stopping
 
     async def wait_for_stop(self) -> None:
@@ -126,14 +137,14 @@ class ServiceLifetime:
 
 
 @contextmanager
-def stop_on_signals(begin_stop: Callable[[], object]) -> Iterator[None]:
+def stop_on_signals(begin_stop: Callable[[signal.Signals], object]) -> Iterator[None]:
     """Call a function on the event loop when the process gets a signal to stop, before the server stops.
 
     A server such as uvicorn waits for open streams before it ends the lifespan of an application. So
     the streams must end at the signal. The handler of the server is called as before.
 
     Args:
-        begin_stop: the function.
+        begin_stop: the function; it gets the signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals
@@ -142,7 +153,7 @@ def stop_on_signals(begin_stop: Callable[[], object]) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(begin_stop)
+        loop.call_soon_threadsafe(begin_stop, signal.Signals(number))
         handler = before[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)

@@ -203,22 +203,32 @@ class ServiceTenants:
         """Whether a turn that could not be finished is to be tried again later."""
         return any(tenant.open_turns.has_unfinished for tenant in self.tenants)
 
-    async def close(self, grace: float) -> None:
+    async def close(self, grace: float, *, drains: bool = False) -> None:
         """Stop: accept no more turns, end the streams, and leave the turns in progress open.
 
         Args:
             grace: the longest time to wait for writing tools, in seconds.
+            drains: whether requests that cannot come back for their answer are served before that, for
+                the seconds that the options allow. `release_requests` ends this.
         """
         self.is_closing = True
+        drain = self._options.drain if drains else 0.0
+        if not drain:
+            self.release_requests()
         for tenant in self.tenants:
             tenant.close_readers()
         if self._watching is not None:
             self._watching.cancel()
-        await asyncio.gather(*[tenant.runner.close(grace) for tenant in self.tenants])
+        await asyncio.gather(*[tenant.leave_turns(grace, drain) for tenant in self.tenants])
         if self._limits is not None:
             self._limits.close()
         if self._exchange is not None:
             self._exchange.close()
+
+    def release_requests(self) -> None:
+        """Wait no more for requests that cannot come back for their answer."""
+        for tenant in self.tenants:
+            tenant.watch.release_all()
 
 
 def _ignore_link(_is_up: bool) -> None:  # REASON: a callback

@@ -499,10 +499,25 @@ class TenantService:
             self.watch.wake_here(entry.run.removesuffix(TITLES))
 
     def close_readers(self) -> None:
-        """End all streams, and accept no more turns."""
+        """End all streams but those of held sessions, and accept no more turns."""
         self.runner.is_closing = True
         self.open_turns.close()
         self.watch.close()
+
+    async def leave_turns(self, grace: float, drain: float = 0.0) -> None:
+        """Leave the turns open that this process drives; return when that is done.
+
+        Args:
+            grace: the longest time to wait for writing tools, in seconds.
+            drain: the longest time to wait for requests that hold a session, in seconds.
+        """
+        leaving = asyncio.create_task(self.runner.close(grace))
+        try:
+            async with asyncio.timeout(drain):
+                await self.watch.wait_until_released()
+        except TimeoutError:
+            self.watch.release_all()
+        await leaving
 
     async def last_turn(self, session: str) -> LastTurn:
         """Return the last turn of a session. Raises ConfigurationError if it does not exist."""
@@ -554,6 +569,8 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
             leave it out, and name it in the header `Holdfast-Dropped-Fields`.
         retry_window: seconds in which a request of OpenAI's protocols that is sent again gets the turn
             of the first try, if nobody got its answer; 0 for never.
+        drain: after SIGTERM, for how many seconds requests are served whose client cannot come back for
+            the answer: those of OpenAI's protocols without `background`, and those with `wait`.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -568,6 +585,7 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
     unread_seconds: Annotated[float, between(0, 86_400)] = 10.0
     strict_fields: bool = False
     retry_window: Annotated[float, between(0, 86_400)] = 600.0
+    drain: Annotated[float, between(0, 86_400)] = 30.0
 
     def __post_init__(self) -> None:
         check_value("hold_text", self.hold_text, Collection[str])
@@ -576,3 +594,4 @@ class ServiceOptions(Struct, frozen=True, kw_only=True):
         check_value("unread_seconds", self.unread_seconds, Annotated[float, between(0, 86_400)])
         check_value("strict_fields", self.strict_fields, bool)
         check_value("retry_window", self.retry_window, Annotated[float, between(0, 86_400)])
+        check_value("drain", self.drain, Annotated[float, between(0, 86_400)])

@@ -123,7 +123,7 @@ class TurnQueue:
                     if begun is not None:
                         return begun
                     raise QueuedTurnError(entry.request, latest.state.value, latest.error)
-                if self._watch.is_closed:
+                if self._watch.has_ended(entry.session):
                     raise ShuttingDownError
                 await asyncio.wait([changed], timeout=_SECONDS_BETWEEN_LOOKS)
             finally:

@@ -130,6 +130,7 @@ class LiveExchange:
         self._tenants[runs.tenant] = runs
         runs.watch.on_wake = lambda session: self._note_change(runs, session)
         runs.watch.on_record = lambda session: self._note_record(runs.tenant, session)
+        runs.watch.on_end = lambda: self._drop_ended(runs)
         runs.watch.feed.on_reader.append(lambda: self._want_list(runs.tenant))
 
     def find_mirror(self, tenant: str, session: str) -> LiveRun | None:
@@ -259,6 +260,12 @@ class LiveExchange:
         if mirror is not None:
             mirror.close()
 
+    def _drop_ended(self, runs: TenantRuns) -> None:
+        """Show no more items of the sessions whose streams end in this process."""
+        for tenant, session in list(self._mirrors):
+            if tenant == runs.tenant and runs.watch.has_ended(session):
+                self._drop_mirror((tenant, session))
+
     def _send(self, message: LinkMessage) -> None:
         if len(self._unsent) < _MOST_UNSENT:
             self._unsent.append(message)
@@ -367,7 +374,8 @@ class LiveExchange:
         if isinstance(message, RunBegun):
             if mirror is not None and mirror.run == message.run and not mirror.is_broken:
                 return
-            if not runs.watch.has_readers(message.session) and mirror is None:
+            is_read = runs.watch.has_readers(message.session) or mirror is not None
+            if not is_read or runs.watch.has_ended(message.session):
                 return  # nobody reads it here
             self._drop_mirror(name)
             mirror = self._mirrors[name] = Mirror(message, runs.journal)

@@ -202,7 +202,7 @@ class SessionReader:
                         quiet.restart()
                         if is_last:
                             return
-                ended = self._find_end(latest, end, position)
+                ended = self._find_end(session, latest, end, position)
                 if ended is not None:
                     yield [ended]
                     return
@@ -216,12 +216,12 @@ class SessionReader:
                 self._watch.forget(session, changed)
 
     def _find_end(
-        self, latest: LastTurn | None, end: ReadingEnd | None, position: Position
+        self, session: str, latest: LastTurn | None, end: ReadingEnd | None, position: Position
     ) -> Entry | None:
         """Return the last entry of a stream that ends here; None if it goes on."""
         if end is not None and latest is not None and _is_over(latest, end, position):
             return _make_end(position, "turn_ended")
-        return _make_end(position, "shutting_down") if self._watch.is_closed else None
+        return _make_end(position, "shutting_down") if self._watch.has_ended(session) else None
 
     async def _wait_for_change(self, changed: asyncio.Future[None], quiet: QuietTime) -> bool:
         """Wait until it is time to look again; return False if the stream was idle meanwhile."""

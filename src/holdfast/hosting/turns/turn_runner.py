@@ -250,13 +250,18 @@ class TurnRunner:
             await asyncio.wait([turn.task])
 
     async def close(self, grace: float) -> None:
-        """Accept no more turns, and leave those open that are driven here.
+        """Accept no more turns, and leave those open that are driven here; one that is held, later.
 
         Args:
             grace: the longest time to wait for writing tools, in seconds.
         """
         self.is_closing = True
-        await asyncio.gather(*[turn.leave(grace) for turn in self.driven])
+        await asyncio.gather(*[self._leave(turn, grace) for turn in self.driven])
+
+    async def _leave(self, turn: DrivenTurn, grace: float) -> None:
+        """Leave a turn open once nobody holds its session. It may have ended by then."""
+        await self._watch.wait_until_free(turn.session)
+        await turn.leave(grace)
 
     def _drive(self, session: str, begin: BeginStream, agent: AnyAgent) -> DrivenTurn:
         if self.is_closing:

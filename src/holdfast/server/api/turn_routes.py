@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from time import monotonic
 from urllib.parse import quote
 
@@ -64,7 +64,7 @@ async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Resp
     is_next = await _is_next(call.tenant, entry)
     seconds = max(call.body.wait, SECONDS_TO_BEGIN if is_next else 0.01)
     waited = monotonic()
-    with waiting(call.request):
+    with waiting(call.request), _holding(call, entry.session):
         begun = await call.tenant.wait_for_begin(entry, seconds)
     if begun is not None:
         return await _answer_begun(
@@ -86,6 +86,12 @@ async def answer_queued(call: Call[NoQuery, NewTurn], entry: InboxEntry) -> Resp
     return respond(view, 202, headers)
 
 
+def _holding(call: Call[NoQuery, NewTurn], session: str) -> AbstractContextManager[None]:
+    """Let a process that stops serve a request to its end that waits for its turn."""
+    is_held = call.body.wait and not call.accepts(EVENT_STREAM)
+    return call.tenant.watch.holding(session) if is_held else nullcontext()
+
+
 async def _is_next(tenant: TenantService, entry: InboxEntry) -> bool:
     """Whether a turn begins as soon as there is room: no earlier one of its session is in progress."""
     if entry.state is EntryState.BLOCKED:  # perhaps by a turn that has just ended
@@ -105,7 +111,7 @@ async def _answer_begun(
         batches = tenant.reader.follow_batches(session, begin, end, idle)
         return EventStreamResponse(batches, headers)
     if call.body.wait and seconds:
-        with waiting(call.request):
+        with waiting(call.request), _holding(call, session):
             await tenant.reader.wait_for_rest(session, number, seconds)
     turn = replace(await read_turn(tenant, session, number), entry=entry)
     return respond(turn, 200 if turn.status in TURN_RESTS else 202, headers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -61,16 +61,29 @@ class TurnReading:
         tenant: the tenant.
         held: the turn that the request holds, if it has no idempotency key.
         may_repeat: whether the request gets the same turn if it is sent again.
+        comes_back: whether its client can come back for the answer with another request. A process that
+            stops serves any other to its end.
     """
 
     def __init__(
-        self, tenant: TenantService, held: HeldTurn | None = None, *, may_repeat: bool = False
+        self,
+        tenant: TenantService,
+        held: HeldTurn | None = None,
+        *,
+        may_repeat: bool = False,
+        comes_back: bool = True,
     ) -> None:
         self._tenant = tenant
         self.held = held
         self.may_repeat = may_repeat or held is not None
         self.has_ended = False
         """Whether `follow` has yielded the end of its segment."""
+        self._comes_back = comes_back
+
+    def _holding(self, session: str | None) -> AbstractContextManager[None]:
+        if self._comes_back or session is None:
+            return nullcontext()
+        return self._tenant.watch.holding(session)
 
     async def start(
         self,
@@ -92,7 +105,8 @@ class TurnReading:
         """
         key = keywords.get("request")
         try:
-            begun = await self._tenant.start(agent, message, output, **keywords)
+            with self._holding(keywords.get("session")):
+                begun = await self._tenant.start(agent, message, output, **keywords)
         except (SessionBusyError, ConfigurationError):
             known = await self._tenant.find_request(key) if key else None
             if known is None:
@@ -168,13 +182,14 @@ class TurnReading:
         fold = SegmentFold(name.segment, hold, saved.segmented.void)
         end = ReadingEnd(name.turn, TURN_RESTS)
         entries = self._tenant.reader.follow(name.session, Position(saved.before), end)
-        async with aclosing(entries):
-            async for entry in entries:
-                for told in fold.feed(entry.item):
-                    self.has_ended = self.has_ended or type(told) is SegmentEnded
-                    yield told
-                if fold.is_over:
-                    return
+        with self._holding(name.session):
+            async with aclosing(entries):
+                async for entry in entries:
+                    for told in fold.feed(entry.item):
+                        self.has_ended = self.has_ended or type(told) is SegmentEnded
+                        yield told
+                    if fold.is_over:
+                        return
 
     async def read(self, name: SegmentName, saved: SavedTurn) -> list[SegmentEvent]:
         """Return the events of a segment that the journal has, and do not wait for more."""

@@ -96,7 +96,7 @@ async def complete_chat(call: ChatCall) -> Response:
     has_results = isinstance(request.messages[-1], ToolMessage)
     held = None if has_results else await hold_turn(call)
     may_repeat = has_results or read_key(call.request) is not None
-    reading = TurnReading(call.tenant, held, may_repeat=may_repeat)
+    reading = TurnReading(call.tenant, held, may_repeat=may_repeat, comes_back=False)
     with releasing(held):
         with named_as(_FIELDS):
             act = _continue_run if has_results else _start_run

@@ -82,7 +82,8 @@ async def create_response(call: ResponseCall) -> Response:
     given = read_input(request.input)
     held = None if given.has_answers else await hold_turn(call)
     may_repeat = given.has_answers or read_key(call.request) is not None
-    reading = TurnReading(call.tenant, held, may_repeat=may_repeat)
+    comes_back = bool(request.background)
+    reading = TurnReading(call.tenant, held, may_repeat=may_repeat, comes_back=comes_back)
     with releasing(held):
         with named_as(_FIELDS):
             target = await choose_target(call, reading, given)
