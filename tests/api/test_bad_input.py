@@ -219,6 +219,7 @@ MADE_BY_RUNS = {
     *("History", "Point", "SearchHit", "Skill", "ReplayResult", "SimulatedCrash", "Ticket"),
     *("Line", "Record", "RunEntry", "Tool", "ToolContext"),
     *("AgentView", "AnswerView", "HistoryView", "MediaView", "ProblemBody", "QuestionView"),
+    *("SessionsChanged", "DeletedSession", "ListChanged", "QueueChanged", "EndpointsChanged"),
     *("SessionPage", "SessionSummary", "ToolView", "TurnState", "TurnView", "ReplyText"),
     *("UsageTotal", "UsageView"),
     *("EndItem", "EventItem", "NoticeItem", "ReasoningItem", "StatusItem", "TextItem"),

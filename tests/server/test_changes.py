@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from tests.server.every_route import Caller
 from tests.server.serving import Api, serve
 
 from holdfast import Agent, MemoryJournal, PostgresJournal, SqliteJournal, ToolPermission, tool
+from holdfast.client import Client, EndpointsChanged, SessionsChanged
 from holdfast.core.messages import Reply, ToolCall
 from holdfast.core.model_request import ModelRequest
 from holdfast.errors import JournalUnreachableError
@@ -553,3 +554,29 @@ async def test_a_reader_reads_its_list_again_if_another_process_names_no_session
     changes = await reader.take(10)
     assert changes is not None
     assert (changes.sessions, changes.topics, changes.is_complete) == (set(), set(), False)
+
+
+@pytest.mark.slow  # takes half a second or more
+async def test_the_client_follows_changes_over_a_restart_of_the_service(tmp_path: Path) -> None:
+    port = 0
+    async with AsyncExitStack() as stack:
+        for session in ("ada", "bob"):
+            journal = SqliteJournal(tmp_path / "talk.db")
+            app = create_app(make_clerk(), journal=journal)
+            async with serve(app, to_port=port) as base, Api(base) as api:
+                if not port:
+                    port = int(base.rpartition(":")[2])
+                    client = await stack.enter_async_context(Client(base))
+                    changes = await stack.enter_async_context(aclosing(client.changes()))  # type: ignore[type-var]
+                async with asyncio.timeout(30):
+                    while not isinstance(await anext(changes), EndpointsChanged):
+                        pass
+                    await start(api, session)
+                    while not _names(await anext(changes), session):
+                        pass
+            journal.close()
+
+
+def _names(change: object, session: str) -> bool:
+    named = change.sessions if isinstance(change, SessionsChanged) else ()
+    return session in {one.session for one in named}

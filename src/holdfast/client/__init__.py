@@ -45,10 +45,16 @@ if TYPE_CHECKING:
     from holdfast.server.api.request_bodies import NewSchedule as NewSchedule
     from holdfast.server.api.views import AgentView as AgentView
     from holdfast.server.api.views import AnswerView as AnswerView
+    from holdfast.server.api.views import ChangeItem as ChangeItem
+    from holdfast.server.api.views import DeletedSession as DeletedSession
+    from holdfast.server.api.views import EndpointsChanged as EndpointsChanged
     from holdfast.server.api.views import HistoryView as HistoryView
+    from holdfast.server.api.views import ListChanged as ListChanged
     from holdfast.server.api.views import MediaView as MediaView
     from holdfast.server.api.views import QuestionView as QuestionView
+    from holdfast.server.api.views import QueueChanged as QueueChanged
     from holdfast.server.api.views import SessionPage as SessionPage
+    from holdfast.server.api.views import SessionsChanged as SessionsChanged
     from holdfast.server.api.views import SessionSummary as SessionSummary
     from holdfast.server.api.views import ToolView as ToolView
     from holdfast.server.api.views import TurnState as TurnState
@@ -63,9 +69,12 @@ _HOME: dict[str, str] = {
     "AnswerView": "holdfast.server.api.views",
     "BusyError": "holdfast.client.service_errors",
     "CatchUp": "holdfast.journal.inbox.schedules.schedule",
+    "ChangeItem": "holdfast.server.api.views",
     "Client": "holdfast.client.client",
+    "DeletedSession": "holdfast.server.api.views",
     "DepthView": "holdfast.server.api.queue_views",
     "EndItem": "holdfast.event_log.stream_items",
+    "EndpointsChanged": "holdfast.server.api.views",
     "EntryPage": "holdfast.server.api.queue_views",
     "EntryState": "holdfast.journal.inbox.entries",
     "EntryView": "holdfast.server.api.queue_views",
@@ -73,6 +82,7 @@ _HOME: dict[str, str] = {
     "HistoryView": "holdfast.server.api.views",
     "InvalidRequestError": "holdfast.client.service_errors",
     "LimitsView": "holdfast.server.api.queue_views",
+    "ListChanged": "holdfast.server.api.views",
     "MediaView": "holdfast.server.api.views",
     "NewSchedule": "holdfast.server.api.request_bodies",
     "NotFoundError": "holdfast.client.service_errors",
@@ -80,6 +90,7 @@ _HOME: dict[str, str] = {
     "Overlap": "holdfast.journal.inbox.schedules.schedule",
     "ProblemBody": "holdfast.server.problem_body",
     "QuestionView": "holdfast.server.api.views",
+    "QueueChanged": "holdfast.server.api.views",
     "QueueView": "holdfast.server.api.queue_views",
     "RateLimitedError": "holdfast.client.service_errors",
     "ReasoningItem": "holdfast.event_log.stream_items",
@@ -89,6 +100,7 @@ _HOME: dict[str, str] = {
     "ServiceError": "holdfast.client.service_errors",
     "SessionPage": "holdfast.server.api.views",
     "SessionSummary": "holdfast.server.api.views",
+    "SessionsChanged": "holdfast.server.api.views",
     "StartKeywords": "holdfast.client.start_request",
     "StatusItem": "holdfast.event_log.stream_items",
     "StreamItem": "holdfast.event_log.stream_items",

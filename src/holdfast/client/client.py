@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Literal, Self, Unpack
 
-from holdfast.client.following import Following, StreamBeginning
+from holdfast.client.following import Following, StreamBeginning, read_changes
 from holdfast.client.question_calls import QuestionCalls
 from holdfast.client.queue_calls import QueueCalls, ScheduleCalls
 from holdfast.client.service_connection import ServiceConnection, call, get, session_path
@@ -19,7 +19,7 @@ from holdfast.core.argument_checks import check_arguments
 from holdfast.core.constraints import PositiveFloat
 from holdfast.event_log.stream_items import StreamItem
 from holdfast.server.api.queue_views import WorkerList
-from holdfast.server.api.views import AgentList, TurnView, UsageView
+from holdfast.server.api.views import AgentList, ChangeItem, TurnView, UsageView
 from holdfast.transport.port import Transport
 
 
@@ -120,3 +120,15 @@ class Client:
         path = session_path(session, "/events")
         beginning = StreamBeginning(path=path, position=after, until=until)
         return Following(self._connection, beginning).read()
+
+    def changes(self) -> AsyncIterator[ChangeItem]:
+        """Follow the changes of all sessions and of the queue: `async for change in client.changes()`.
+
+        A stream that was lost is opened again, and what changed in between is not known. Therefore each
+        connection begins with `ListChanged`, `QueueChanged` and `EndpointsChanged`: read then what you show.
+
+        Raises:
+            ServiceError: the service refuses it.
+            TransportError: the service cannot be reached.
+        """
+        return read_changes(self._connection)

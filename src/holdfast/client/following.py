@@ -1,7 +1,8 @@
-"""Follows the event log of a session over lost connections, restarts and busy services.
+"""Follows a session, or the changes of all sessions, over lost connections, restarts and busy services.
 
-A reader comes back with its position, and the service sends the items since then: so no item is shown
-twice, and text that does not count any more is withdrawn.
+A reader of a session comes back with its position, and the service sends the items since then: so no
+item is shown twice, and text that does not count any more is withdrawn. A reader of changes has no
+position: each connection begins with the advice to read everything again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from holdfast.client.service_connection import Sending, ServiceConnection, Waits, with_key
+from holdfast.client.service_connection import (
+    Sending,
+    ServiceConnection,
+    Waits,
+    decode_json,
+    with_key,
+)
 from holdfast.core.errors import ErrorCategory, ErrorInfo, HoldfastError, TransportError
 from holdfast.core.events import TurnClosed, TurnOpened
 from holdfast.event_log.stream_items import (
@@ -24,6 +31,14 @@ from holdfast.event_log.stream_items import (
     StreamItem,
     TextItem,
     WithdrawnItem,
+)
+from holdfast.server.api.views import (
+    ChangeEvent,
+    ChangeItem,
+    ChangesEnd,
+    EndpointsChanged,
+    ListChanged,
+    QueueChanged,
 )
 
 _LOCATION = re.compile(r"/sessions/(?P<session>[^/]+)/(?:turns/(?P<turn>\d+)|events)$")
@@ -88,7 +103,7 @@ class Following:
 
     async def _read_once(self, waits: Waits) -> AsyncIterator[StreamItem]:
         request = self._make_request()
-        async with self._connection.stream(request) as (response, items):
+        async with self._connection.stream(request, _decode_item) as (response, items):
             if request is self._start:
                 for name in ("content-location", "location"):
                     self._take_location(response.headers.get(name, ""))
@@ -141,6 +156,44 @@ class Following:
             is_end = isinstance(item.event, TurnClosed) and item.turn == self._turn
             self._is_over = self._is_over or is_end
         return True
+
+
+def _decode_item(data: bytes) -> StreamItem:
+    item: StreamItem = decode_json(data, StreamItem)
+    return item
+
+
+def _decode_change(data: bytes) -> ChangeEvent:
+    change: ChangeEvent = decode_json(data, ChangeEvent)
+    return change
+
+
+async def read_changes(connection: ServiceConnection) -> AsyncIterator[ChangeItem]:
+    """Yield the changes of the tenant; connect again when the connection is lost.
+
+    Args:
+        connection: the connection.
+
+    Raises:
+        ServiceError: the service refuses the reader.
+        TransportError: the service cannot be reached for too long.
+    """
+    waits = Waits(connection.patience)
+    request = Sending(method="GET", path="/changes", accept="text/event-stream")
+    while True:
+        try:
+            async with connection.stream(request, _decode_change) as (_, changes):
+                waits.note_contact()
+                for unknown in (ListChanged(), QueueChanged(), EndpointsChanged()):
+                    yield unknown
+                async for change in changes:
+                    if isinstance(change, ChangesEnd):
+                        break
+                    waits.note_success()
+                    yield change
+            await waits.wait_after(_lost_error())
+        except HoldfastError as error:
+            await waits.wait_after(error)
 
 
 def _lost_error() -> TransportError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -28,7 +28,6 @@ from holdfast.client.service_errors import (
 )
 from holdfast.codecs.sse import SseDecoder
 from holdfast.core.errors import ConfigurationError, HoldfastError, TransportError
-from holdfast.event_log.stream_items import StreamItem
 from holdfast.journal.encoding import to_json
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import HttpRequest, Response, Timeouts, Transport
@@ -123,11 +122,16 @@ class ServiceConnection:
 
     @asynccontextmanager
     async def stream(
-        self, sending: Sending
-    ) -> AsyncIterator[tuple[Response, AsyncIterator[StreamItem]]]:
-        """Send a request once, and read its answer as a stream of items; also yield the response."""
+        self, sending: Sending, decode_item: Callable[[bytes], T]
+    ) -> AsyncIterator[tuple[Response, AsyncIterator[T]]]:
+        """Send a request once, and read its answer as a stream of items; also yield the response.
+
+        Args:
+            sending: the request.
+            decode_item: reads an item. Raises msgspec.ValidationError for one that it does not know.
+        """
         async with self._open(sending) as response:
-            yield response, _read_items(response)
+            yield response, _read_items(response, decode_item)
 
     @asynccontextmanager
     async def _open(self, sending: Sending) -> AsyncIterator[Response]:
@@ -200,7 +204,7 @@ def may_pass(error: HoldfastError) -> bool:
 def decode(data: bytes, kind: type[T]) -> T:
     """Return JSON of a service as a type. Raises ServiceError if it is something else."""
     try:
-        found: T = _decode(data, kind)
+        found: T = decode_json(data, kind)
     except (msgspec.DecodeError, ValueError) as error:
         problem = read_problem(502, b"")
         detail = f"the service answered something else: {error}"
@@ -208,7 +212,8 @@ def decode(data: bytes, kind: type[T]) -> T:
     return found
 
 
-def _decode(data: bytes, kind: Any) -> Any:
+def decode_json(data: bytes, kind: Any) -> Any:
+    """Return JSON as a type. Raises msgspec.ValidationError if it is another one."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
@@ -235,13 +240,13 @@ async def _read_all(response: Response) -> bytes:
     return b"".join(pieces)
 
 
-async def _read_items(response: Response) -> AsyncIterator[StreamItem]:
+async def _read_items(response: Response, decode_item: Callable[[bytes], T]) -> AsyncIterator[T]:
     """Yield the items of a stream. An item of a newer service that is not known is left out."""
     decoder = SseDecoder()
     while piece := await response.read():
         for _, data in decoder.feed(piece):
             try:
-                yield _decode(data, StreamItem)
+                yield decode_item(data)
             except msgspec.ValidationError:
                 continue
 

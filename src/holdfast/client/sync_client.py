@@ -33,6 +33,7 @@ from holdfast.server.api.request_bodies import NewSchedule
 from holdfast.server.api.views import (
     AgentList,
     AnswerView,
+    ChangeItem,
     HistoryView,
     MediaView,
     QuestionList,
@@ -502,3 +503,15 @@ class SyncClient:
             TransportError: the service cannot be reached.
         """
         return iterate_blocking(self._calls.follow(session, after=after, until=until))
+
+    def changes(self) -> Iterator[ChangeItem]:
+        """Follow the changes of all sessions and of the queue: `for change in client.changes()`.
+
+        A stream that was lost is opened again, and what changed in between is not known. Therefore each
+        connection begins with `ListChanged`, `QueueChanged` and `EndpointsChanged`: read then what you show.
+
+        Raises:
+            ServiceError: the service refuses it.
+            TransportError: the service cannot be reached.
+        """
+        return iterate_blocking(self._calls.changes())

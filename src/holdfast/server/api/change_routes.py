@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from msgspec import UNSET, Struct
@@ -36,7 +36,17 @@ from holdfast.server.api.queued_sessions import find_new, list_unfinished, mark_
 from holdfast.server.api.request_bodies import ChangesQuery, NoBody
 from holdfast.server.api.session_pages import find_rows
 from holdfast.server.api.session_reading import summarize_session
-from holdfast.server.api.views import SessionSummary
+from holdfast.server.api.views import (
+    ChangeEvent,
+    ChangeItem,
+    ChangesEnd,
+    DeletedSession,
+    EndpointsChanged,
+    ListChanged,
+    QueueChanged,
+    SessionsChanged,
+    SessionSummary,
+)
 from holdfast.server.problem_body import ProblemBody
 
 _shared: WeakKeyDictionary[TenantService, SharedChanges] = WeakKeyDictionary()
@@ -53,55 +63,6 @@ async def read_changes(call: Call[ChangesQuery, NoBody]) -> Response:
         seconds=seconds,
     )
     return ChangeStreamResponse(pieces)
-
-
-class DeletedSession(Struct, frozen=True):
-    """A session that is not there.
-
-    Args:
-        session: its name.
-    """
-
-    session: str
-
-
-class SessionsChanged(Struct, frozen=True, tag_field="type", tag="sessions"):
-    """Sessions were made, have changed or were deleted.
-
-    Args:
-        sessions: the sessions as a list shows them, without regard to any filter.
-        deleted: those that were deleted, or have no record yet.
-    """
-
-    sessions: tuple[SessionSummary, ...]
-    deleted: tuple[DeletedSession, ...] = ()
-
-
-class ListChanged(Struct, frozen=True, tag_field="type", tag="list"):
-    """More sessions have changed than are named, or it is not known which: read the list again."""
-
-
-class QueueChanged(Struct, frozen=True, tag_field="type", tag="queue"):
-    """The queue of the tenant or its limits have changed: read it again."""
-
-
-class EndpointsChanged(Struct, frozen=True, tag_field="type", tag="endpoints"):
-    """Something else is known of the endpoints of models: read them again."""
-
-
-class ChangesEnd(Struct, frozen=True, tag_field="type", tag="end"):
-    """The stream ends here.
-
-    Args:
-        reason: "shutting_down" (the process stops: connect again), "access_ended" (the key was revoked or
-            has expired, or the person has signed out) or "time_over" (it lasted as long as was asked for).
-    """
-
-    reason: Literal["shutting_down", "access_ended", "time_over"]
-
-
-ChangeItem: TypeAlias = SessionsChanged | ListChanged | QueueChanged | EndpointsChanged | ChangesEnd
-"""The events of the stream of changes."""
 
 
 class ChangeStreamResponse(LiveResponse):
@@ -280,12 +241,12 @@ async def _read_sessions(
     return SessionsChanged(tuple(found), tuple(deleted))
 
 
-def encode_change(item: ChangeItem) -> bytes:
+def encode_change(item: ChangeEvent) -> bytes:
     """Return a change as a server-sent event. It has no id: a stream is not continued."""
     return b"event: %s\ndata: %s\n\n" % (name_kind(item).encode(), to_json(item))
 
 
-def name_kind(item: ChangeItem) -> str:
+def name_kind(item: ChangeEvent) -> str:
     """Return the type of a change."""
     return str(item.__struct_config__.tag)
 
@@ -304,7 +265,9 @@ OPERATIONS: tuple[AnyOperation, ...] = (
         handle=read_changes,
         query=ChangesQuery,
         body=NoBody,
-        answers={200: (OperationAnswer(ChangeItem, "The changes, as they happen.", EVENT_STREAM),)},
+        answers={
+            200: (OperationAnswer(ChangeEvent, "The changes, as they happen.", EVENT_STREAM),)
+        },
     ),
 )
 """The operations on changes."""

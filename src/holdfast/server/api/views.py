@@ -102,6 +102,58 @@ class SessionPage(Struct, frozen=True):
     next: str | UnsetType = UNSET
 
 
+class DeletedSession(Struct, frozen=True):
+    """A session that is not there.
+
+    Args:
+        session: its name.
+    """
+
+    session: str
+
+
+class SessionsChanged(Struct, frozen=True, tag_field="type", tag="sessions"):
+    """Sessions were made, have changed or were deleted.
+
+    Args:
+        sessions: the sessions as a list shows them, without regard to any filter.
+        deleted: those that were deleted, or have no record yet.
+    """
+
+    sessions: tuple[SessionSummary, ...]
+    deleted: tuple[DeletedSession, ...] = ()
+
+
+class ListChanged(Struct, frozen=True, tag_field="type", tag="list"):
+    """More sessions have changed than are named, or it is not known which: read the list again."""
+
+
+class QueueChanged(Struct, frozen=True, tag_field="type", tag="queue"):
+    """The queue of the tenant or its limits have changed: read it again."""
+
+
+class EndpointsChanged(Struct, frozen=True, tag_field="type", tag="endpoints"):
+    """Something else is known of the endpoints of models: read them again."""
+
+
+class ChangesEnd(Struct, frozen=True, tag_field="type", tag="end"):
+    """The stream ends here.
+
+    Args:
+        reason: "shutting_down" (the process stops: connect again), "access_ended" (the key was revoked or
+            has expired, or the person has signed out) or "time_over" (it lasted as long as was asked for).
+    """
+
+    reason: Literal["shutting_down", "access_ended", "time_over"]
+
+
+ChangeItem: TypeAlias = SessionsChanged | ListChanged | QueueChanged | EndpointsChanged
+"""The changes of a tenant."""
+
+ChangeEvent: TypeAlias = ChangeItem | ChangesEnd
+"""The events of the stream of changes."""
+
+
 class HistoryView(Struct, frozen=True):
     """The content of a session.
 
