@@ -260,6 +260,7 @@ PIECES = {
     *("PermissionMemory", "SessionFilter", "cache_key", "classify_exception", "session_scope"),
     *(
         "EventSink",
+        "Resource",
         "arguments_key",
         "current_session",
         "folding_twice",

@@ -328,7 +328,7 @@ def test_each_event_loop_has_its_own() -> None:
     assert server.events == ["open", "list", "close"] * 2
 
 
-async def test_a_lifespan_that_fails_leaves_nothing_saved_and_may_work_later() -> None:
+async def test_a_required_lifespan_that_fails_leaves_nothing_saved_and_may_work_later() -> None:
     works = False
     closed: list[bool] = []
 
@@ -340,7 +340,7 @@ async def test_a_lifespan_that_fails_leaves_nothing_saved_and_may_work_later() -
         closed.append(True)
 
     journal = MemoryJournal()
-    toolset = Toolset("server", [read], lifespan=lifespan)
+    toolset = Toolset("server", [read], lifespan=lifespan, required=True)
     agent = Agent(ScriptedModel("done"), toolsets=[toolset], journal=journal)
     with pytest.raises(MiddlewareError) as caught:
         await agent.run("Hi", session="s")

@@ -209,6 +209,16 @@ class ToolsetContext(HookContext[D_co], Generic[D_co], frozen=True):
     messages: Sequence[Message]
     resource: object = None
     has_tool_search: bool = False
+    reopen_resource: Callable[[], None] | None = None
+
+    def reopen(self) -> None:
+        """Mark `resource` as dead: the next model call of any turn opens the lifespan of the toolset anew.
+
+        A tool may call it too, on the context with which it was listed. The lifespan that is marked is left
+        when no turn in progress has its tools any more. Without effect if it was opened anew already.
+        """
+        if self.reopen_resource is not None:
+            self.reopen_resource()
 
 
 class BeforeTurn(HookContext[D_co], Generic[D_co], frozen=True):

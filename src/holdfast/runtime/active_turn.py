@@ -30,6 +30,7 @@ from holdfast.middleware.chain import limits_with
 from holdfast.middleware.hook_contexts import RunFacts
 from holdfast.resilience.pipeline import ExecutionContext
 from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
+from holdfast.runtime.lifespans import NO_RESOURCES
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.questions.broker import QuestionBroker
 from holdfast.runtime.questions.open_question import Suspended
@@ -49,7 +50,6 @@ from holdfast.runtime.turn_state.turn_input import ParentCall
 from holdfast.runtime.turn_state.turn_log import TurnLog
 from holdfast.telemetry.observers import find_watch, make_emitter, wait_for_nobody
 from holdfast.tools.context import UsageSink
-from holdfast.tools.toolset import NO_RESOURCES, Resources
 
 # Access to enum members is slow, and these are needed for every turn.
 _COMPLETED, _IDLE = Status.COMPLETED, Phase.IDLE
@@ -163,7 +163,7 @@ class ActiveTurn:
         self.plan = plan
         """The plan of the turn, with the tools of the iteration in progress."""
         self.fixed_tools = plan.registry
-        self.resources: Resources = NO_RESOURCES
+        self.resources = NO_RESOURCES
         self.run_id = run_id
         self.context = context
         self.loop = asyncio.get_running_loop()

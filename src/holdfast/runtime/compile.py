@@ -134,7 +134,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
         registry=registry,
         hosted_tools=hosted,
         toolsets=tuple(one for one in toolsets if one.fixed_tools is None),
-        lifespans={key: toolset.name for toolset in toolsets for key in toolset.lifespans},
+        lifespans={key: use for one in toolsets for key, use in one.lifespans.items()},
         output=output,
         deps_type=_check_deps_type(keywords["deps_type"]),
         default_deps=keywords["deps"],

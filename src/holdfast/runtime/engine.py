@@ -57,6 +57,7 @@ from holdfast.runtime.around_turn import (
 from holdfast.runtime.compile import AgentKeywords, compile_plan
 from holdfast.runtime.driver import drive_turn
 from holdfast.runtime.finalize import close_left_turn
+from holdfast.runtime.lifespans import NO_RESOURCES, ResourcePool
 from holdfast.runtime.open_runs.answering import Answering, check_run_exists
 from holdfast.runtime.open_runs.recovery import (
     DEFAULT_PARALLEL,
@@ -84,7 +85,6 @@ from holdfast.runtime.sessions.session_pool import (
 )
 from holdfast.runtime.streams.run_stream import RunStream
 from holdfast.runtime.subagent import ChildRun, Subagent, subagent_tool
-from holdfast.runtime.toolsets import ResourcePool
 from holdfast.runtime.turn_state.channel import Channel, require_asyncio
 from holdfast.runtime.turn_state.turn_input import (
     ContinuedTurn,
@@ -444,7 +444,7 @@ class Engine(Generic[T]):
 
     async def _drive(self, run: ActiveTurn, begin: Callable[[], Awaitable[None]]) -> Result[Any]:
         """Begin a turn, drive it to its end and return its result."""
-        if run.plan.lifespans and not run.resources:
+        if run.plan.lifespans and run.resources is NO_RESOURCES:
             async with self.resources.keep_open(run.plan.lifespans) as run.resources:
                 return await self._drive(run, begin)
         self.answering.register_turn(run)

@@ -36,7 +36,7 @@ from holdfast.runtime.instructions import AgentInstructions
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.telemetry.observers import CheckedObserver
 from holdfast.tools.registry import Registry
-from holdfast.tools.toolset import Lifespan, Toolset
+from holdfast.tools.toolset import Lifespan, LifespanUse, Toolset
 
 if TYPE_CHECKING:
     from holdfast.output.structured_output import Output
@@ -72,8 +72,8 @@ class AgentPlan:
     """The tools that no function decides about."""
     toolsets: tuple[Toolset, ...]
     """The toolsets whose tools are listed before each model call."""
-    lifespans: Mapping[Lifespan, str]
-    """The lifespans that are open while a turn runs, each with the name of its toolset."""
+    lifespans: Mapping[Lifespan, LifespanUse]
+    """The lifespans that are open while a turn runs."""
     output: Output | None
     deps_type: type[object] | None
     default_deps: object

@@ -1,23 +1,19 @@
-"""Toolsets: the tools that they offer before each model call, and their lifespans.
+"""Toolsets: the tools that they offer before each model call.
 
 A function of a toolset may choose its tools. The names that a model was offered are saved with its
 reply. So the calls of the reply are checked against them also after a crash, whatever the functions
 return then.
 
-A lifespan is opened with the first turn that needs it, and closed after the last. Each event loop has
-its own, because a connection belongs to one loop. A lifespan is entered and left in one task, which
-some libraries require. This module must never run a tool.
+A function that raises may have found a dead resource. So the resources of its toolset are opened anew, and it is
+called once more. This module must never run a tool.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from operator import is_
-from typing import TypeVar
 
 from holdfast.core.effects import model_key
 from holdfast.core.errors import ConfigurationError, MiddlewareError
@@ -30,121 +26,9 @@ from holdfast.runtime.compile import finish_registry
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.tools.tool_search import FoundTools
-from holdfast.tools.toolset import Lifespan, Toolset, join_tools
+from holdfast.tools.toolset import Toolset, join_tools
 
-A = TypeVar("A")
 _log = logging.getLogger("holdfast")
-_closing: set[asyncio.Task[None]] = set()
-
-
-class _OpenResource:
-    """One lifespan on one event loop: the task that holds it open, and the number of its users."""
-
-    __slots__ = ("_close", "_opened", "_task", "users")
-
-    def __init__(self, lifespan: Lifespan, toolset: str) -> None:
-        self.users = 0
-        self._close = asyncio.Event()
-        self._opened: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._hold_open(lifespan, toolset))
-
-    async def _hold_open(self, lifespan: Lifespan, toolset: str) -> None:
-        try:
-            async with AsyncExitStack() as stack:
-                limit = asyncio.timeout(HOOK_TIMEOUT)
-                async with limit:
-                    value = await stack.enter_async_context(lifespan())
-                if not self._opened.done():
-                    self._opened.set_result(value)
-                await self._close.wait()
-        except asyncio.CancelledError:
-            self._opened.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001  # REASON: the lifespan is the user's code
-            self._note_failure(error, toolset)
-
-    def _note_failure(self, error: Exception, toolset: str) -> None:
-        kind = type(error).__name__
-        private = redact(f"{kind}: {error}")
-        if self._opened.done():
-            _log.warning("the lifespan of toolset %s failed to close: %s", toolset, private)
-            return
-        failure = MiddlewareError(
-            "toolset", f"{toolset}.lifespan", f"raised {kind}", private=private
-        )
-        failure.__cause__ = error
-        self._opened.set_exception(failure)
-
-    async def wait_until_open(self) -> object:
-        """Return the value that the lifespan has yielded. Raises MiddlewareError when it failed."""
-        return await asyncio.shield(self._opened)
-
-    async def close(self) -> None:
-        """Leave the lifespan, and wait until that is done."""
-        self._close.set()
-        if not self._opened.done():
-            self._task.cancel()  # nobody waits for it any more
-        _closing.add(self._task)
-        self._task.add_done_callback(_closing.discard)
-        await asyncio.wait([self._task])
-
-
-class ResourcePool:
-    """The open lifespans of one agent."""
-
-    __slots__ = ("_kept", "_open")
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[asyncio.AbstractEventLoop, Lifespan], _OpenResource] = {}
-        self._kept: dict[asyncio.AbstractEventLoop, list[AsyncExitStack]] = {}
-
-    async def enter(self, lifespans: Mapping[Lifespan, str], owner: A) -> A:
-        """Keep lifespans open until `leave` is called on the same event loop; return the owner."""
-        stack = AsyncExitStack()
-        await stack.enter_async_context(self.keep_open(lifespans))
-        self._kept.setdefault(asyncio.get_running_loop(), []).append(stack)
-        return owner
-
-    async def leave(self) -> None:
-        """Release the lifespans of the last `enter` on this event loop."""
-        loop = asyncio.get_running_loop()
-        stack = self._kept[loop].pop()
-        if not self._kept[loop]:
-            del self._kept[loop]
-        await stack.aclose()
-
-    @asynccontextmanager
-    async def keep_open(
-        self, lifespans: Mapping[Lifespan, str]
-    ) -> AsyncIterator[Mapping[Lifespan, object]]:
-        """Keep lifespans open, and yield the value of each.
-
-        Args:
-            lifespans: the lifespans, each with the name of its toolset.
-
-        Raises:
-            MiddlewareError: a lifespan raised, or did not open in time.
-        """
-        async with AsyncExitStack() as stack:
-            yield {
-                lifespan: await stack.enter_async_context(self._use(lifespan, toolset))
-                for lifespan, toolset in lifespans.items()
-            }
-
-    @asynccontextmanager
-    async def _use(self, lifespan: Lifespan, toolset: str) -> AsyncIterator[object]:
-        key = (asyncio.get_running_loop(), lifespan)
-        resource = self._open.get(key)
-        if resource is None:
-            resource = self._open[key] = _OpenResource(lifespan, toolset)
-        resource.users += 1
-        try:
-            yield await resource.wait_until_open()
-        finally:
-            resource.users -= 1
-            if not resource.users:
-                del self._open[key]
-                await resource.close()
 
 
 async def offer_tools(run: ActiveTurn, iteration: int) -> None:
@@ -215,18 +99,41 @@ async def _list_toolset(
 ) -> tuple[Tool, ...]:
     """List the tools of one toolset, or raise MiddlewareError with its name."""
     limit = asyncio.timeout(HOOK_TIMEOUT)
+    run.resources.take_recent()
     try:
         async with limit:
-            return await toolset.list_tools(context, run.resources)
-    except ConfigurationError:
+            try:
+                return await toolset.list_tools(context, run.resources.find)
+            except (ConfigurationError, MiddlewareError):
+                raise
+            except Exception as error:  # REASON: as below
+                if not _mark_dead(toolset, run, error):
+                    raise
+            return await toolset.list_tools(context, run.resources.find)
+    except (ConfigurationError, MiddlewareError):
         raise
     except Exception as error:  # REASON: the functions are the user's code
+        _mark_dead(toolset, run, error)
         kind = type(error).__name__
         problem = f"raised {kind}"
         if limit.expired():
             problem = f"did not list its tools within {HOOK_TIMEOUT:g} s"
         private = redact(f"{kind}: {error}")
         raise MiddlewareError("toolset", toolset.name, problem, private=private) from error
+
+
+def _mark_dead(toolset: Toolset, run: ActiveTurn, error: Exception) -> bool:
+    """Mark the resources of a list of tools that failed; return whether it had any."""
+    resources = run.resources.take_recent()
+    for one in resources:
+        one.reopen()
+    if resources:
+        _log.warning(
+            "the tools of toolset %s could not be listed, so its lifespan is opened anew: %s",
+            toolset.name,
+            redact(f"{type(error).__name__}: {error}"),
+        )
+    return bool(resources)
 
 
 def _set_tools(run: ActiveTurn, tools: tuple[Tool, ...]) -> None:

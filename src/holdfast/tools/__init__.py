@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.tools.tool import as_tool as as_tool
     from holdfast.tools.tool_failures import ToolError as ToolError
     from holdfast.tools.tool_search import ToolSearch as ToolSearch
+    from holdfast.tools.toolset import Resource as Resource
     from holdfast.tools.toolset import Toolset as Toolset
 
 _HOME: dict[str, str] = {
@@ -37,6 +38,7 @@ _HOME: dict[str, str] = {
     "JsonSchema": "holdfast.core.json_schema",
     "OuterCall": "holdfast.core.context_objects",
     "Registry": "holdfast.tools.registry",
+    "Resource": "holdfast.tools.toolset",
     "Tool": "holdfast.tools.tool",
     "ToolContext": "holdfast.tools.context",
     "ToolEffect": "holdfast.tools.tool",

@@ -15,6 +15,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.errors import ConfigurationError
@@ -40,10 +41,24 @@ ListTools: TypeAlias = Callable[[AnyContext], _Functions | Awaitable[_Functions]
 Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
 """Opens a resource that the tools of a toolset need, such as a connection, and closes it."""
 
-Resources: TypeAlias = Mapping[Lifespan, object]
-"""The object that each open lifespan has yielded."""
 
-NO_RESOURCES: Resources = {}
+class LifespanUse(Struct, frozen=True):
+    """The toolset that needs a lifespan, and whether a turn fails if it cannot be opened."""
+
+    toolset: str
+    is_required: bool = False
+
+
+class Resource(Struct, frozen=True):
+    """The object that an open lifespan has yielded; `reopen` marks it as dead."""
+
+    value: object
+    reopen: Callable[[], None]
+
+
+Resources: TypeAlias = Callable[[Lifespan], Awaitable[Resource | None]]
+"""Returns the open resource of a lifespan; None if it cannot be opened now."""
+
 
 _List: TypeAlias = Callable[[AnyContext, Resources], Awaitable[tuple[Tool, ...]]]
 _Change: TypeAlias = Callable[[AnyContext, tuple[Tool, ...]], Awaitable[tuple[Tool, ...]]]
@@ -61,7 +76,11 @@ class Toolset:
             context manager, such as one made by `@asynccontextmanager`. It is entered when a turn
             begins that has this toolset, and left when the last such turn in progress of the agent
             ends; inside of `async with agent`, it stays open until the end of that block.
-            `ToolsetContext.resource` is the object that it yields.
+            `ToolsetContext.resource` is the object that it yields. If it cannot be opened, the tools are
+            left out and the log says so; the next model call tries again, after a growing wait. If it ends
+            by itself, or after `ToolsetContext.reopen()`, the next model call opens it anew.
+        required: whether a lifespan that cannot be opened is an error instead, of the turn and of
+            `async with agent`.
 
     Raises:
         ConfigurationError: an argument is wrong, or two tools have the same name.
@@ -79,8 +98,8 @@ class Toolset:
     """The tools, or None if functions decide about them before each model call."""
     known_tools: tuple[Tool, ...] | None
     """The tools among which the list of each model call chooses, or None if functions may add others."""
-    lifespans: tuple[Lifespan, ...]
-    """The lifespans that must be open while a turn uses the toolset."""
+    lifespans: Mapping[Lifespan, LifespanUse]
+    """The lifespans that are open while a turn uses the toolset."""
     middlewares: tuple[Middleware[Any], ...]
     """The middlewares that an agent with this toolset has, such as the one of `Skills`."""
     _lifespan: Lifespan | None
@@ -92,24 +111,33 @@ class Toolset:
         tools: Iterable[Callable[..., object] | Toolset] | ListTools = (),
         *,
         lifespan: Lifespan | None = None,
+        required: bool = False,
     ) -> None:
         check_value("name", name, str)
+        check_value("required", required, bool)
         if not name.strip():
             raise ConfigurationError(
                 "toolset.name", "is empty", fix='Write Toolset("files", [...])'
             )
         parts = _compile_parts(name, tools)
         inner = [one for one in parts or () if isinstance(one, Toolset)]
-        own = () if lifespan is None else (_check_function("lifespan", lifespan),)
+        lifespans = {key: use for toolset in inner for key, use in toolset.lifespans.items()}
+        if lifespan is not None:
+            _check_function("lifespan", lifespan)
+            lifespans = {lifespan: LifespanUse(name, required), **lifespans}
+        elif required:
+            fix = "Pass the lifespan, or leave it out"
+            raise ConfigurationError("required", "is of the lifespan, and there is none", fix=fix)
         listing: _List = partial(_list_parts, name, parts or ())
         if parts is None:
             listing = partial(_list_source, name, cast("ListTools", tools))
-        fixed = None if parts is None else _find_fixed_tools(name, parts)
+        known = None if parts is None else _find_known_tools(name, parts)
+        is_fixed = not lifespans and all(one.fixed_tools is not None for one in inner)
         self.__dict__.update(
             name=name,
-            fixed_tools=fixed,
-            known_tools=fixed,
-            lifespans=(*own, *(one for toolset in inner for one in toolset.lifespans)),
+            fixed_tools=known if is_fixed else None,
+            known_tools=known,
+            lifespans=lifespans,
             middlewares=tuple(one for toolset in inner for one in toolset.middlewares),
             _lifespan=lifespan,
             _list=listing,
@@ -199,7 +227,7 @@ class Toolset:
 
         Args:
             context: the facts for the functions of the toolset; its `resource` is set here.
-            resources: the objects that the open lifespans have yielded.
+            resources: returns the resources of open lifespans.
 
         Raises:
             ConfigurationError: two tools have the same name, or a function returned something else
@@ -209,7 +237,12 @@ class Toolset:
         if self.fixed_tools is not None:
             return self.fixed_tools
         if self._lifespan is not None:
-            context = msgspec.structs.replace(context, resource=resources[self._lifespan])
+            found = await resources(self._lifespan)
+            if found is None:
+                return ()
+            context = msgspec.structs.replace(
+                context, resource=found.value, reopen_resource=found.reopen
+            )
         return join_tools([(_owner(self.name), await self._list(context, resources))])
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -226,15 +259,15 @@ def _owner(name: str) -> str:
     return f"toolset {name!r}"
 
 
-def _find_fixed_tools(name: str, parts: _Parts) -> tuple[Tool, ...] | None:
+def _find_known_tools(name: str, parts: _Parts) -> tuple[Tool, ...] | None:
     groups: list[tuple[str, Sequence[Tool]]] = []
     for one in parts:
         if isinstance(one, Tool):
             groups.append((_owner(name), (one,)))
-        elif one.fixed_tools is None:
+        elif one.known_tools is None:
             return None
         else:
-            groups.append((_owner(one.name), one.fixed_tools))
+            groups.append((_owner(one.name), one.known_tools))
     return join_tools(groups)
 
 

@@ -226,7 +226,7 @@ def _change_plan(plan: AgentPlan, keywords: AgentKeywords, changes: PlanChanges)
     toolsets = (*plan.toolsets, *(one for one in changes.toolsets if one.fixed_tools is None))
     is_complete = bool(registry.tools) and not toolsets
     registry = finish_registry(registry, output, chain, is_complete=is_complete)
-    lifespans = {key: one.name for one in changes.toolsets for key in one.lifespans}
+    lifespans = {key: use for one in changes.toolsets for key, use in one.lifespans.items()}
     changed = replace(
         plan,
         models=models,
