@@ -117,7 +117,7 @@ def _run(command: list[str], folder: Path, port: int) -> Iterator[int]:
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

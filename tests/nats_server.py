@@ -59,7 +59,7 @@ class NatsServer:
         # Should the tests be killed, the pipe ends, and with it the server.
         last = f"read _; kill -INT {self._process.pid}; sleep 1; rm -rf {self.home}"
         self._watcher = subprocess.Popen(["/bin/sh", "-c", last], stdin=subprocess.PIPE)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > end:
                 raise CannotRun((self.home / "log").read_text()[-500:])

@@ -69,7 +69,7 @@ class PgBouncer:
             raise
 
     def _wait_until_it_answers(self) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while True:
             try:
                 return self.execute("SHOW VERSION")

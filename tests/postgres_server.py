@@ -120,7 +120,7 @@ class PostgresServer:
         # Should the tests be killed, the pipe ends, and with it the server.
         last = f"read _; kill -INT {self._process.pid}; sleep 2; rm -rf {self.home} {self._data}"
         self._watcher = subprocess.Popen(["/bin/sh", "-c", last], stdin=subprocess.PIPE)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while True:
             try:
                 return psycopg.connect(self.address()).close()

@@ -276,7 +276,7 @@ async def test_a_full_disk_is_reported_once_and_the_next_line_is_read(
         return line
 
     talk = ChatLoop(conversation(agent), read, keep_open=True)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await talk.run_until_end()
     shown = capsys.readouterr()
     assert shown.out == "Booked.\nHello.\n"
@@ -315,7 +315,7 @@ async def test_a_line_after_the_end_of_a_question_is_for_the_next_reader(
     lines = LineReader(source)
     await left_waiting(lines, times)
     os.write(sink, b"hello\nagain\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert [await lines.read_line(), await lines.read_line()] == ["hello", "again"]
 
 
@@ -325,7 +325,7 @@ async def test_a_line_that_came_before_the_next_reader_is_not_lost(pipe: tuple[i
     await left_waiting(lines)
     os.write(sink, b"hello\n")
     assert lines._pending_read is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.wait([lines._pending_read])
         assert await lines.read_line() == "hello"
 

@@ -274,7 +274,7 @@ async def test_a_second_process_sends_nothing_while_the_first_one_was_told_to_wa
         await until(lambda: len(emulator.requests) == 1)
         await asyncio.sleep(2.0)  # the second one has heard of the pause
         running.append(asyncio.create_task(other.run()))
-        await asyncio.wait_for(asyncio.gather(*running), 40)
+        await asyncio.wait_for(asyncio.gather(*running), 60)
     one.check()
     other.check()
     refused, *later = sorted(request.received for request in emulator.requests)

@@ -220,7 +220,7 @@ async def test_a_value_that_no_record_has_is_reported(
     failures = 0
     with SqliteJournal(path) as journal:
         sessions = Agent(ScriptedModel("Hi"), journal=journal).sessions
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for act in (journal.runs, sessions.list):
                 try:
                     await act()
@@ -251,7 +251,7 @@ async def test_a_schema_that_is_not_text_is_reported(tmp_path: Path) -> None:
     for damaged in (b"records_by_\xa0ey", b"records_by_ke\xff"):
         spoiled = whole.replace(b"records_by_key", damaged, 1)
         path.write_bytes(spoiled)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with pytest.raises(JournalCorruptError, match="is damaged"):
                 await asyncio.to_thread(SqliteJournal, path)
         assert path.read_bytes() == spoiled
@@ -264,7 +264,7 @@ async def test_an_exception_in_an_operation_ends_that_operation_alone(tmp_path: 
         raise DeprecationWarning("odd")
 
     with SqliteJournal(tmp_path / "talk.db") as journal:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for writes in (True, False):
                 with pytest.raises(JournalStorageError, match="odd") as caught:
                     await journal._writer.submit(WriterJob(odd, writes=writes))

@@ -155,7 +155,7 @@ async def open_engine(url: str) -> None:
 async def test_a_process_that_holds_the_lock_and_is_silent_loses_it(lock: int, url: str) -> None:
     with psycopg.connect(url, autocommit=True) as stopped:
         stopped.execute("SELECT pg_advisory_lock(%s)", (lock,))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await (open_journal(url) if lock == JOURNAL_LOCK else open_engine(url))
         with pytest.raises(psycopg.OperationalError, match="terminating connection"):
             stopped.execute("SELECT 1")
@@ -176,5 +176,5 @@ async def test_a_process_that_works_keeps_the_lock_however_long_it_takes(
         await work
         assert not opened.done()
         working.execute("SELECT pg_advisory_unlock(%s)", (JOURNAL_LOCK,))  # nobody has ended it
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await opened

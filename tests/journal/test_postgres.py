@@ -136,7 +136,7 @@ async def test_a_renewal_after_a_silent_connection_takes_another_one(
         through = url.replace(f":{postgres.port}/", f":{proxy.port}/")
         with PostgresJournal(through, lease=1.5) as journal, PostgresJournal(url) as other:
             lease = await journal.claim("r")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await renewed()
                 proxy.silence()
                 await renewed()  # may have been on its way

@@ -92,7 +92,7 @@ async def test_no_append_waits_for_the_lock_of_another_run(
             for number in (1, 2)
             for lease in leases
         ]
-        await asyncio.wait_for(asyncio.gather(*appends[1:3], *appends[4:]), 10)
+        await asyncio.wait_for(asyncio.gather(*appends[1:3], *appends[4:]), 60)
         assert not appends[0].done()
         await connection.rollback()
     await asyncio.gather(*appends, return_exceptions=True)
@@ -108,12 +108,12 @@ def test_a_loop_that_stopped_before_it_sent_its_appends_holds_up_no_other(
     loop.run_until_complete(asyncio.sleep(0))  # the claim waits for the rest of its group
 
     async def claim() -> None:
-        lease = await asyncio.wait_for(journal.claim("r"), 20)
+        lease = await asyncio.wait_for(journal.claim("r"), 60)
         await lease.append("r", opened(1))
         await lease.release()
 
     asyncio.run(claim())
-    lease = loop.run_until_complete(asyncio.wait_for(task, 20))
+    lease = loop.run_until_complete(asyncio.wait_for(task, 60))
     loop.run_until_complete(lease.release())
     loop.close()
     assert [entry.run for entry in asyncio.run(_list_runs(journal))] == ["r"]

@@ -47,7 +47,7 @@ def through(proxy: Proxy, postgres: PostgresServer, url: str) -> str:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
 

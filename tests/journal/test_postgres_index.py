@@ -125,7 +125,7 @@ async def test_a_snapshot_lives_as_long_as_its_run(
         rival.execute("DELETE FROM holdfast_runs WHERE run = 's'")
         keep = asyncio.ensure_future(journal.save_snapshot("s", 1, b"late"))
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while rival.execute(waits).fetchone() != (1,):
                 await asyncio.sleep(0.01)
     await keep

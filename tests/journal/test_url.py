@@ -55,7 +55,7 @@ async def test_agents_that_name_the_same_file_share_it(tmp_path: Path) -> None:
 
 async def opened_again(file: Path) -> None:
     """Wait until the file is free: the thread of the journal may use it for a moment longer."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             gc.collect()
             try:

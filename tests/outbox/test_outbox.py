@@ -328,10 +328,10 @@ async def test_a_running_worker_does_many_at_once_is_woken_and_ends_what_it_bega
     await asyncio.sleep(0)
     shop.put("a", "b", "c")
     worker.wake()
-    await asyncio.wait_for(both.wait(), 20)
+    await asyncio.wait_for(both.wait(), 60)
     worker.stop()
     go_on.set()
-    await asyncio.wait_for(running, 20)
+    await asyncio.wait_for(running, 60)
     assert begun == ["a", "b"]
     assert {key: state[0] for key, state in shop.states().items()} == {
         "a": "done",
@@ -414,14 +414,14 @@ async def test_an_outage_of_the_database_ends_no_worker(
     with pytest.raises(OutboxUnavailableError, match="no such table"):
         await worker.run_once()
     running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while opened < 2 or "the outbox waits" not in caplog.text:
             await asyncio.sleep(0.01)
     shop.make_tables()
     shop.put("a")
-    await asyncio.wait_for(done.wait(), 20)
+    await asyncio.wait_for(done.wait(), 60)
     worker.stop()
-    await asyncio.wait_for(running, 20)
+    await asyncio.wait_for(running, 60)
     await store.close()
     assert shop.states() == {"a": ("done", 1, None)}
 

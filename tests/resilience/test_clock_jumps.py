@@ -100,7 +100,7 @@ async def everything(clock: Jumping, outcomes: list[Outcome[Any]], deadline: flo
     for number in range(6):
         request = ModelRequest(model="a", messages=[user(str(number % 2))])
         ends = None if deadline is None else clock.time + deadline
-        outcome = await asyncio.wait_for(ask(CallContext("k", request, env, ends)), 5)
+        outcome = await asyncio.wait_for(ask(CallContext("k", request, env, ends)), 60)
         assert isinstance(outcome, Done | Failed)
     assert all(math.isfinite(wait) and 0 <= wait <= LONGEST for wait in clock.sleeps)
     throttle = next(one for one in shared._states.values() if isinstance(one, RateLimiter))

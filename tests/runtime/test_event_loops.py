@@ -84,7 +84,7 @@ def test_a_turn_waits_for_one_of_another_loop_and_is_woken() -> None:
             turn = asyncio.create_task(agent.run("Are you there?", session="ada"))
             await asyncio.sleep(0)
             go_on.set()
-            return (await asyncio.wait_for(turn, 10)).output
+            return (await asyncio.wait_for(turn, 60)).output
 
         assert asyncio.run(second()) == "answer 3"
         assert first.result(10).output == "first"

@@ -194,7 +194,7 @@ async def test_a_process_that_stops_leaves_a_run_open_that_waits_for_its_cancell
         leaving = asyncio.create_task(stream.leave_open())
         await asyncio.sleep(0)
         work.may_end.set()
-        await asyncio.wait_for(asyncio.gather(cancelling, leaving), 10)
+        await asyncio.wait_for(asyncio.gather(cancelling, leaving), 60)
     assert (await journal.runs(turn_open=True)) != []
 
 

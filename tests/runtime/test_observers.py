@@ -198,7 +198,7 @@ async def test_an_observer_that_raises_a_base_exception_ends_no_other_turn(tmp_p
     with SqliteJournal(tmp_path / "talk.db") as journal:
         agent = Agent(model, journal=journal, observers=[observer])
         runs = [agent.run("Go.", session=name) for name in "rstuvwxyz"]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             outcomes = await asyncio.gather(*runs, return_exceptions=True)
     texts = [outcome.text for outcome in outcomes if not isinstance(outcome, BaseException)]
     assert texts == ["Done."] * 8

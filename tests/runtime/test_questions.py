@@ -795,8 +795,8 @@ async def test_whoever_shows_a_question_learns_that_it_ended() -> None:
             run,
             lambda request: dialogs.append(asyncio.ensure_future(run.wait_until_ended(request))),  # type: ignore[arg-type]
         )
-        await asyncio.wait_for(dialogs[0], 5)
-        await asyncio.wait_for(run.wait_until_ended("unknown"), 5)
+        await asyncio.wait_for(dialogs[0], 60)
+        await asyncio.wait_for(run.wait_until_ended("unknown"), 60)
 
 
 class Stopped(Exception):

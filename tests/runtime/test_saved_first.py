@@ -261,7 +261,7 @@ async def test_a_turn_ends_at_a_record_that_cannot_be_saved(error: Exception) ->
         journal=journal,
         observers=[lambda one: seen.append(one.item)],
     )
-    async with asyncio.timeout(20), agent.stream("Pay.", session="s") as stream:
+    async with asyncio.timeout(60), agent.stream("Pay.", session="s") as stream:
         await journal.until("t1.i0.tool.0")
         journal.fail(error)
         with pytest.raises(type(error), match="is"):

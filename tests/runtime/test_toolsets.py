@@ -387,7 +387,7 @@ async def test_a_run_that_is_cancelled_while_it_opens_leaves_nothing_open() -> N
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(cancelled.wait(), 5)
+    await asyncio.wait_for(cancelled.wait(), 60)
 
 
 async def test_a_lifespan_that_fails_to_close_does_not_fail_the_run(

@@ -238,7 +238,7 @@ async def test_who_subscribes_in_the_middle_gets_what_came_so_far_and_is_live_fr
 
     transport = RecordedTransport(wait_at_three)
     texts: list[str] = []
-    async with asyncio.timeout(20), Service(agent(transport)) as service:
+    async with asyncio.timeout(60), Service(agent(transport)) as service:
         turn = await service.start("clerk", "go", session="ada")
         await at_three.wait()
         assert transport.gathered == [True] * 4

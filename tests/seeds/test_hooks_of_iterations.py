@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -370,10 +370,9 @@ async def test_hooks_that_do_nothing_cost_far_less_than_a_millisecond() -> None:
         async def after_reply(self, context: Any) -> None:
             return None
 
-    loop = asyncio.get_running_loop()
     reply = Reply((Text("ok"),))
     agent = Agent(ScriptedModel(*[reply] * 100), middleware=[Nothing() for _ in range(20)])
-    begun = loop.time()
+    begun = time.process_time()
     for _ in range(100):
         await agent.run("Go.")
-    assert loop.time() - begun < 4
+    assert time.process_time() - begun < 4

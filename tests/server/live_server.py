@@ -64,7 +64,7 @@ class LiveServer(Struct):
 
 async def read_reply(reader: asyncio.StreamReader) -> Reply:
     """Read one response, with its body of known length or to the end."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.strip().split("\r\n")
         headers = [(one.partition(":")[0].lower(), one.partition(":")[2].strip()) for one in lines]

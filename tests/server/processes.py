@@ -69,7 +69,7 @@ class ServedProcess:
         command = [sys.executable, *self.program, *self._arguments]
         environment = {**os.environ, "HOLDFAST_LATER": str(self.later)}
         self._process = subprocess.Popen(command, env=environment)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

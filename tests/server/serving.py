@@ -111,7 +111,7 @@ class Api:
 
 async def read_problems(http: aiohttp.ClientSession, base: str) -> dict[str, str]:
     """Wait until the service says that it is not ready, which it finds out once a second; say why."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             async with http.get(f"{base}/ready") as ready:
                 if ready.status == 503:

@@ -57,7 +57,7 @@ async def rest(tenant: TenantService, *, ended: bool = False) -> str:
     """Wait until the turn rests or has ended; return its state."""
     latest = await tenant.last_turn("ada")
     states = TURN_ENDED if ended else TURN_RESTS
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for _ in tenant.reader.follow("ada", end=ReadingEnd(latest.turn, states)):
             pass
     return (await tenant.last_turn("ada")).status

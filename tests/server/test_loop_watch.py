@@ -99,7 +99,7 @@ async def test_the_agent_of_a_tool_that_blocks_is_named(
 
 
 async def _wait_for_line(caplog: pytest.LogCaptureFixture, part: str) -> str:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := [line for line in _lines(caplog) if part in line]):
             await asyncio.sleep(0.01)
     return found[0]

@@ -80,7 +80,7 @@ async def test_a_quiet_stream_has_comments(
             assert stream.headers["X-Accel-Buffering"] == "no"
             assert stream.headers["Cache-Control"] == "no-store"
             comments = 0
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 async for line in stream.content:
                     comments += line.startswith(b":")
                     if comments == 3:

@@ -359,7 +359,7 @@ async def play(steps: list[Step], moments: list[Moment], lag: int) -> None:
     await client.disconnect()
     client.connect()
     await client.take(20 * len(steps) + 100)
-    await asyncio.wait_for(client.has_ended.wait(), 5)
+    await asyncio.wait_for(client.has_ended.wait(), 60)
     await client.disconnect()
     assert client.texts == list(expected_texts(steps))
     assert client.sequences == list(range(1, len(client.sequences) + 1))
@@ -410,7 +410,7 @@ async def test_a_reader_gets_the_end_of_a_deleted_session(*, is_made_again: bool
     tenant = ServiceTenants(Agent(ScriptedModel("One.", "Two."), name="greeter")).for_tenant()
     await _run_turn(tenant, "Hello")
     items = tenant.reader.follow("ada")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async for entry in items:
             if isinstance(entry.item, EventItem) and entry.position.sequence == 3:
                 break

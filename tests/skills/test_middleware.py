@@ -152,7 +152,7 @@ async def test_two_runs_at_once_never_see_each_others_skills(skills: Skills) -> 
 
     def script(name: str) -> ScriptedModel:
         async def meet(request: ModelRequest) -> str:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await both_there.wait()
             return request.instructions
 

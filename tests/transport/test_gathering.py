@@ -83,7 +83,7 @@ async def test_every_way_to_end_a_body_ends_the_wait(
         for at in range(0, len(body), 100_000):
             await client.send(body[at : at + 100_000])
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with send(transport, await raw(serve)) as response:
             assert b"".join(await gather(response)) == plain
 
@@ -99,7 +99,7 @@ async def test_a_full_buffer_is_emptied_at_once_and_stays_small(
             await client.chunk(b"x" * 50_000)
         await client.reader.read()  # without an end
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with send(transport, await raw(serve)) as response:
             size = 0
             while size < 14 * MEBIBYTE:
@@ -121,7 +121,7 @@ async def test_a_look_finds_what_has_come_behind_an_open_end(
         await client.chunk(b"data: [DONE]\n\n")
         await client.reader.read()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with send(transport, await raw(serve)) as response:
             read = b""
             while not read.endswith(b"[DONE]\n\n"):
@@ -171,7 +171,7 @@ async def test_what_came_before_a_cancellation_can_be_read(
         await asyncio.sleep(0)
         more.set()
         arrived = b""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not arrived:  # the reader goes on waiting
                 await asyncio.sleep(0.01)
                 assert not waiting.done()

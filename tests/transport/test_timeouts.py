@@ -137,11 +137,11 @@ async def test_a_slow_reader_is_not_a_slow_server(transport: HttpTransport, raw:
 @pytest.mark.slow  # takes half a second or more
 async def test_a_loop_that_was_blocked_is_not_a_slow_server(transport: HttpTransport) -> None:
     body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
-    limits = Timeouts(first_byte=20, between_chunks=1)
+    limits = Timeouts(first_byte=20, between_chunks=2)
     with Emulator(["x " * 30], faults=[Pace(0.05)]) as emulator:
         url = emulator.base_url + "/chat/completions"
         async with transport.send(HttpRequest("POST", url, (), body), limits) as response:
-            asyncio.get_running_loop().call_later(0.2, time.sleep, 1.5)
+            asyncio.get_running_loop().call_later(0.2, time.sleep, 2.5)
             pieces = []
             while piece := await response.read():
                 response.note_content()

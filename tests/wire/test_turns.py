@@ -40,7 +40,7 @@ async def test_two_tools_run_at_once_and_their_results_come_back_in_order(
     @tool(effect="read")
     async def weather(city: str) -> str:
         """Current weather in a city."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await together.wait()
         if city == "Porto":
             while not ended:

@@ -99,14 +99,14 @@ async def test_a_killed_postgresql_server_is_waited_for(postgres: PostgresServer
             postgres.kill()
             try:
                 with pytest.raises(EngineError):
-                    await asyncio.wait_for(engine.find_lost([1]), 20)
+                    await asyncio.wait_for(engine.find_lost([1]), 60)
                 work.gate.set()  # its end has to wait
                 await work.has_ended(1)
             finally:
                 await asyncio.to_thread(postgres.start)
             await until_put(engine, 3)
             await work.has_ended(3)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while set(await engine.find_lost([1, 2, 3])) != {1, 2, 3}:
                     await asyncio.sleep(0.05)
     assert postgres.rows(url, "SELECT * FROM procrastinate_jobs") == []
@@ -127,7 +127,7 @@ async def test_a_run_stops_while_postgresql_is_gone(
                 await work.has_begun(1)
                 postgres.kill()
                 began = monotonic()
-            assert monotonic() - began < 10
+            assert monotonic() - began < 30
         finally:
             await asyncio.to_thread(postgres.start)
         again = Work()
@@ -160,7 +160,7 @@ async def test_a_killed_nats_server_is_waited_for(nats_server: NatsServer, url: 
 
 
 async def until_refused(engine: DispatchEngine) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await engine.put([Job(9, "elsewhere")])
@@ -204,7 +204,7 @@ async def test_the_jobs_of_a_killed_process_are_delivered_to_another_one(
         engine = open_engine(address, journal, stall=STALL)
         await engine.open()
         await engine.put([Job(1, "q"), Job(2, "q")])
-        begun = {int(await asyncio.wait_for(killed.stdout.readline(), 30)) for _ in range(2)}
+        begun = {int(await asyncio.wait_for(killed.stdout.readline(), 60)) for _ in range(2)}
         assert begun == {1, 2}
         assert await engine.find_lost([1, 2]) == []
         killed.kill()
@@ -212,7 +212,7 @@ async def test_the_jobs_of_a_killed_process_are_delivered_to_another_one(
         async with running(engine, work):
             began = monotonic()
             await work.has_ended(1, 2)
-            assert monotonic() - began < STALL + 10
+            assert monotonic() - began < STALL + 30
     assert sorted(work.ended) == [1, 2]
 
 
@@ -230,7 +230,7 @@ async def test_a_job_that_was_fetched_over_a_connection_that_broke_is_delivered(
                 "UPDATE procrastinate_jobs SET status = 'doing', queue_name = 'n-q',"
                 " worker_id = (SELECT id FROM procrastinate_workers) RETURNING id"
             )
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not postgres.rows(url, "SELECT * FROM procrastinate_workers"):
                     await asyncio.sleep(0.05)
             assert len(postgres.rows(url, fetched)) == 1

@@ -63,10 +63,10 @@ class Hearing:
         self._loop.call_soon_threadsafe(self.states.put_nowait, is_up)
 
     async def next_state(self) -> bool:
-        return await asyncio.wait_for(self.states.get(), 20)
+        return await asyncio.wait_for(self.states.get(), 60)
 
     async def next_message(self) -> str:
-        return await asyncio.wait_for(self.messages.get(), 20)
+        return await asyncio.wait_for(self.messages.get(), 60)
 
 
 @asynccontextmanager
@@ -93,7 +93,7 @@ async def hearing(url: str, server: NatsServer) -> AsyncIterator[Hearing]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
 

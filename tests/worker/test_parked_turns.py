@@ -286,8 +286,8 @@ async def test_a_process_whose_loop_is_blocked_ends_itself(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ended = threading.Event()
-    with caplog.at_level("CRITICAL"), watch_loop(0.2, ended.set):
-        await asyncio.sleep(0.3)
+    with caplog.at_level("CRITICAL"), watch_loop(1.0, ended.set):
+        await asyncio.sleep(1.5)
         assert not ended.is_set()
         assert ended.wait(SECONDS)  # which blocks the loop
     assert "the event loop was blocked" in caplog.text

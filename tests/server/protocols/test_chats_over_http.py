@@ -378,7 +378,7 @@ async def test_a_page_that_leaves_is_no_reader_any_more_and_its_turn_goes_on(pro
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         runner = app.state.service.for_tenant().runner
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await reader.readuntil(b'"type":')
             while not (driven := runner.find("ada")) or not driven.live.readers:
                 await asyncio.sleep(0.005)

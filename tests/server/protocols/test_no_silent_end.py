@@ -153,7 +153,7 @@ class Reading:
 
     async def read_end(self) -> None:
         """Wait for the end, and check that it is none that looks like the end of an answer and is not."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self._task
         assert self.is_broken or has_end(self.protocol, self.body), self.body[-1000:]
 

@@ -97,7 +97,7 @@ async def test_each_client_ends_with_the_exact_text(tmp_path: Path) -> None:
         clients = [ResponseClient(base, f"Note {number}") for number in range(CLIENTS)]
         following = [asyncio.create_task(client.follow()) for client in clients]
         for _ in range(2):
-            await asyncio.wait_for(clients[0].has_text.wait(), 30)
+            await asyncio.wait_for(clients[0].has_text.wait(), 60)
             await process.kill()
             process.start()
         async with asyncio.timeout(60):

@@ -70,7 +70,7 @@ async def play(steps: list[Step], joins: list[int], lag: int) -> None:
         for _ in range(4):
             await asyncio.sleep(0)
     world.finish()
-    await asyncio.wait_for(asyncio.gather(*readings), 5)
+    await asyncio.wait_for(asyncio.gather(*readings), 60)
     later, fold = Page(), TextFold()
     for record in await world._journal.read("s"):
         for item in fold.feed(record.event):

@@ -33,7 +33,7 @@ class Started:
         self.address = address
         self.text = text
 
-    async def end(self, number: signal.Signals = signal.SIGINT, seconds: float = 8.0) -> int:
+    async def end(self, number: signal.Signals = signal.SIGINT, seconds: float = 60.0) -> int:
         """Send a signal to the process; return its exit status."""
         self.process.send_signal(number)
         return await asyncio.wait_for(self.process.wait(), seconds)

@@ -26,6 +26,19 @@ from registration.store import Database, open_database
 from registration.store.teams import save_team
 
 
+class HeldAnswer(Faults):
+    """The first request is done, and its answer is held until the test lets it go."""
+
+    def __init__(self) -> None:
+        super().__init__(["late"])
+        self.has_come, self.may_go = asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> None:
+        """Wait for the test."""
+        self.has_come.set()
+        await self.may_go.wait()
+
+
 class Reply(Struct, frozen=True):
     """A response."""
 

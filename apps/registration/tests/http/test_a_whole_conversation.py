@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE, TO_PHOTO
-from apps.registration.tests.http.served_club import Served, serve_club
+from apps.registration.tests.http.served_club import HeldAnswer, Served, serve_club
 
 from holdfast.testing.emulator import ErrorResponse
-from registration.emulators.faults import Faults
 from registration.store import open_database
 from registration.store.registrations import find_of_session
 
@@ -77,13 +76,14 @@ async def test_a_conversation_is_forgotten_in_every_file(tmp_path: Path) -> None
 
 @pytest.mark.slow  # starts a program or a server
 async def test_a_conversation_is_forgotten_while_an_address_is_looked_up(tmp_path: Path) -> None:
-    slow = {"addresses": Faults(["late"], late=1.0)}
-    async with serve_club(tmp_path, provider_faults=slow) as club:
+    held = HeldAnswer()
+    async with serve_club(tmp_path, provider_faults={"addresses": held}) as club:
         await club.say_all(*TO_HOUSE)
         late = asyncio.create_task(club.say("12"))
-        await asyncio.sleep(0.3)
+        await held.has_come.wait()
         cleared = await club.call("POST", "/clear", {"session_id": club.session})
         assert cleared.status == 204
+        held.may_go.set()
         assert (await late).status == 503
     assert find_words(tmp_path, "Sarah", "900123", "Mill Lane") == []
 

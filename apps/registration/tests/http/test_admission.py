@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE
-from apps.registration.tests.http.served_club import Served, serve_club
+from apps.registration.tests.http.served_club import HeldAnswer, Served, serve_club
 from apps.registration.tests.store.samples import NOON
 
-from registration.emulators.faults import Faults
 from registration.http import admission
 from registration.store import open_database
 from registration.store.deletion import delete_empty_sessions
@@ -29,7 +28,7 @@ async def send_raw(club: Served, head: str, body: bytes = b"") -> bytes:
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(f"{head}\r\nHost: club\r\n\r\n".encode() + body)
     await writer.drain()
-    received = await asyncio.wait_for(reader.read(), 10)
+    received = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     await writer.wait_closed()
     return received
@@ -166,8 +165,8 @@ async def follow(club: Served, turn: str, stack: AsyncExitStack) -> int:
 async def test_a_stream_too_many_is_refused_until_another_ends(
     tmp_path: Path, settings: dict[str, str], status: int, kind: str
 ) -> None:
-    slow = {"addresses": Faults(["late"], late=3.0)}
-    async with serve_club(tmp_path, provider_faults=slow, **settings) as club:
+    held = HeldAnswer()
+    async with serve_club(tmp_path, provider_faults={"addresses": held}, **settings) as club:
         await club.say_all(*TO_HOUSE)
         body = {"user_message": "12", "session_id": club.session}
         sent = await club.call("POST", "/chat", body, Prefer="respond-async")
@@ -177,9 +176,10 @@ async def test_a_stream_too_many_is_refused_until_another_ends(
             refused = await club.call("GET", f"/events/{turn}")
             assert (refused.status, refused.json["error"]["kind"]) == (status, kind)
             assert refused.headers["Retry-After"] == "5"
-        async with asyncio.timeout(2):  # the readers left, and the turn goes on
+        async with asyncio.timeout(60):  # the readers left, and the turn goes on
             while True:
                 async with AsyncExitStack() as stack:
                     if await follow(club, turn, stack) == 200:
                         break
+        held.may_go.set()
         assert "event: answer" in (await club.call("GET", f"/events/{turn}")).json

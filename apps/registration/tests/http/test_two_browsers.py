@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_HOUSE
-from apps.registration.tests.http.served_club import Served, serve_club
-
-from registration.emulators.faults import Faults
+from apps.registration.tests.http.served_club import HeldAnswer, Served, serve_club
 
 _AGAIN = "Your last message was for an earlier question"
 
@@ -43,14 +41,16 @@ async def test_an_answer_to_another_question_is_not_used(tmp_path: Path) -> None
 
 @pytest.mark.slow  # starts a program or a server
 async def test_an_answer_that_waits_for_the_other_browsers_turn_is_not_used(tmp_path: Path) -> None:
-    slow = {"addresses": Faults(["late"], late=0.5)}
-    async with serve_club(tmp_path, provider_faults=slow) as club:
+    held = HeldAnswer()
+    async with serve_club(tmp_path, provider_faults={"addresses": held}) as club:
         await club.say_all(*TO_HOUSE)
         seen = (await show(club))["turn"]
         first = asyncio.create_task(club.say("12", answers_turn=seen, message_id="first"))
-        await asyncio.sleep(0.2)  # its turn has begun, and the question is still the same
-        stale = await club.say("yes", answers_turn=seen, message_id="second")
-        asked = (await first).json
+        await held.has_come.wait()  # its turn has begun, and the question is still the same
+        second = asyncio.create_task(club.say("yes", answers_turn=seen, message_id="second"))
+        await asyncio.sleep(0.1)  # it waits
+        held.may_go.set()
+        asked, stale = (await first).json, await second
         assert stale.json["response"].startswith(_AGAIN)
         assert stale.json["routine_number"] == asked["routine_number"]
 

@@ -189,13 +189,13 @@ async def test_a_job_that_takes_longer_than_its_lease_is_not_taken_by_another(
 
     async def perform(job: Job) -> JobOutcome:
         seen.append(job.key)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(3.0)
         return Done()
 
     await put(database, "a")
-    workers = [Worker(database, {"sms": Handler(perform)}, time.time, lease=0.5) for _ in range(2)]
+    workers = [Worker(database, {"sms": Handler(perform)}, time.time, lease=2.0) for _ in range(2)]
     first = asyncio.create_task(workers[0].drain())
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(2.5)
     assert await workers[1].run_once() is False
     assert (await first, seen) == (1, ["a"])
 
@@ -219,9 +219,9 @@ async def test_a_running_worker_is_woken_and_stopped(database: Database) -> None
     running = asyncio.ensure_future(worker.run(at_once=2))
     await put(database, "a")
     worker.wake()
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 60)
     worker.stop()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)
     assert script.seen == ["a"]
 
 
@@ -244,12 +244,12 @@ async def test_a_database_that_fails_stops_no_worker(
     monkeypatch.setattr(database, "transact", fail)
     worker = Worker(database, {"sms": Handler(script)}, Clock(0))
     running = asyncio.ensure_future(worker.run(at_once=1))
-    await asyncio.wait_for(away.wait(), 5)
+    await asyncio.wait_for(away.wait(), 60)
     monkeypatch.setattr(database, "transact", transact)
     await put(database, "a")
     worker.wake()
     while not script.seen:
         await asyncio.sleep(0.01)
     worker.stop()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)
     assert "Jack" not in caplog.text

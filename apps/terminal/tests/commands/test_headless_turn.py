@@ -135,7 +135,7 @@ async def test_ctrl_c_stops_the_turn_and_its_end_is_told() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
-    record = await asyncio.wait_for(turn, 10)
+    record = await asyncio.wait_for(turn, 60)
     assert record.outcome is STOPPED
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -146,4 +146,4 @@ async def test_an_error_of_an_answer_ends_the_turn_and_is_raised() -> None:
             raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        await asyncio.wait_for(run(Broken("t1.i0.tool.0.ask.0")), 10)
+        await asyncio.wait_for(run(Broken("t1.i0.tool.0.ask.0")), 60)

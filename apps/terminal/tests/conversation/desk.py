@@ -95,6 +95,6 @@ async def talking(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something is true."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)

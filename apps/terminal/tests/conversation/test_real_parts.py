@@ -236,7 +236,7 @@ def test_a_file_of_rules_that_breaks_later_is_a_note(tmp_path: Path) -> None:
                 texts = [block.text for block in blocks if isinstance(block, NoteBlock)]
                 return [text for text in texts if text.startswith("The rules")]
 
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not notes():  # the watcher may not have begun yet
                     (policies / "mine.yaml").write_text("mine: {a: {pattern: x}}")
                     await asyncio.sleep(0.1)

@@ -101,7 +101,7 @@ def test_a_change_of_a_file_is_noticed(places: Places) -> None:
 
         watching = asyncio.create_task(book.watch(on_change, stop))
         path = places.policies / "mine.yaml"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for text in (BROKEN, GOOD):
                 changed.clear()
                 while not changed.is_set():  # the watcher may not have begun yet

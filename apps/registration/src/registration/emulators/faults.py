@@ -102,6 +102,10 @@ class Faults:
             self.happened.append(FaultHappened(request, fault))
         return fault
 
+    async def wait(self) -> None:
+        """Wait until a late request goes on. Subclasses may wait for something else than time."""
+        await asyncio.sleep(self.late)
+
     def _draw(self, request: str) -> Fault | None:
         if not self._chance:
             return None
@@ -142,7 +146,7 @@ class FaultyApp:
             case "late_act":
                 # Read first: the client may be gone when the application asks for the body.
                 body = await _read_whole(receive)
-                await asyncio.sleep(self.faults.late)
+                await self.faults.wait()
                 await self._app(scope, _repeat(body), send)
             case _:
                 await self._act_and_fail(fault, scope, receive, send)
@@ -169,7 +173,7 @@ class FaultyApp:
                 page = b"<html><body>Our service is taking a short break.</body></html>"
                 await _send_answer(send, 200, "text/html", page)
             case "late":
-                await asyncio.sleep(self.faults.late)
+                await self.faults.wait()
                 for message in answer:
                     await send(message)
 

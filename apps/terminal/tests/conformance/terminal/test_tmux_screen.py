@@ -57,7 +57,7 @@ def test_a_wait_ends_with_the_program(tmp_path: Path) -> None:
         TmuxScreen(["sh", "-c", "echo last words; sleep 0.5; exit 4"], folder=tmp_path) as screen,
         pytest.raises(ScreenTimeout, match=r"ended with 4(.|\n)*last words"),
     ):
-        screen.wait_for("missing", 10)
+        screen.wait_for("missing", 60)
 
 
 def test_a_lost_connection_is_a_hang_up(tmp_path: Path) -> None:
