@@ -264,6 +264,8 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             instructions: text after the instructions of the agent.
             metadata: JSON values by name for hooks, tools, observers and the result. They are saved in
                 the journal, so they must not hold secrets; so is `by`: who sends the message.
+            trace: the `traceparent` of the caller, to which the spans of the turn belong. One that is
+                malformed is ignored.
 
         Raises:
             ConfigurationError: an argument is wrong, or the request belongs to another session.
@@ -308,7 +310,7 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
                 key of yours: the same submission again returns the same run; `tenant`, that of the
                 journal by default; `priority`, of which a greater number goes before a smaller one of
                 the tenant; `not_before`, in seconds since the epoch. As for `run`: `history`, the
-                name of a `model`, `settings`, `limits`, `metadata`, `instructions`, `by`, an `output`
+                name of a `model`, `settings`, `limits`, `metadata`, `instructions`, `by`, `trace`, an `output`
                 that is a `JsonSchema`, and `tools` that are `ClientTool`s.
 
         Raises:

@@ -54,9 +54,15 @@ if TYPE_CHECKING:
     from holdfast.core.notices import RetryScheduled as RetryScheduled
     from holdfast.core.notices import ToolStarted as ToolStarted
     from holdfast.core.notices import TotalErrorThresholdExceeded as TotalErrorThresholdExceeded
+    from holdfast.core.notices import TurnContinued as TurnContinued
     from holdfast.core.question_log import UnknownQuestion as UnknownQuestion
     from holdfast.telemetry.observers import EventObserver as EventObserver
     from holdfast.telemetry.observers import Observation as Observation
+    from holdfast.telemetry.observers import ObservedAttempt as ObservedAttempt
+    from holdfast.telemetry.observers import ObservedCall as ObservedCall
+    from holdfast.telemetry.observers import ObservedTarget as ObservedTarget
+    from holdfast.telemetry.observers import ObservedTool as ObservedTool
+    from holdfast.telemetry.observers import ObservedTurn as ObservedTurn
     from holdfast.telemetry.observers import Observer as Observer
 
 _HOME: dict[str, str] = {
@@ -80,6 +86,11 @@ _HOME: dict[str, str] = {
     "ModelReplied": "holdfast.core.events",
     "Notice": "holdfast.core.notices",
     "Observation": "holdfast.telemetry.observers",
+    "ObservedAttempt": "holdfast.telemetry.observers",
+    "ObservedCall": "holdfast.telemetry.observers",
+    "ObservedTarget": "holdfast.telemetry.observers",
+    "ObservedTool": "holdfast.telemetry.observers",
+    "ObservedTurn": "holdfast.telemetry.observers",
     "Observer": "holdfast.telemetry.observers",
     "OutputChecked": "holdfast.core.events",
     "OutputModeChanged": "holdfast.core.notices",
@@ -104,6 +115,7 @@ _HOME: dict[str, str] = {
     "TotalErrorThresholdExceeded": "holdfast.core.notices",
     "TurnAccepted": "holdfast.core.events",
     "TurnClosed": "holdfast.core.events",
+    "TurnContinued": "holdfast.core.notices",
     "TurnInterrupted": "holdfast.core.events",
     "TurnOpened": "holdfast.core.events",
     "TurnResumed": "holdfast.core.events",

@@ -204,7 +204,8 @@ RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_conte
 MADE_BY_RUNS = {
     "AcceptedTurn",
     *("BatchItem", "BatchProgress", "BatchResult", "BatchRun"),
-    *("Observation", "OutputContext", "Receipt", "RecoveredRun", "Result"),
+    *("Observation", "ObservedAttempt", "ObservedTarget", "ObservedTool", "ObservedTurn"),
+    *("OutputContext", "Receipt", "RecoveredRun", "Result"),
     *("CallOutcome", "CallResult", "ParsedAnswer", "ResponseChunk", "RunStream", "SessionInfo"),
     *(
         "BreakerSnapshot",

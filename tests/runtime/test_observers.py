@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,15 @@ from holdfast.core.errors import ConfigurationError, ErrorCategory, ErrorInfo, P
 from holdfast.core.events import ModelReplied, ToolFinished, TurnClosed, TurnOpened
 from holdfast.core.messages import ToolCall
 from holdfast.core.model_request import ModelRequest
-from holdfast.events import FromAgent, Observation
+from holdfast.events import (
+    FromAgent,
+    Observation,
+    ObservedAttempt,
+    ObservedCall,
+    ObservedTool,
+    ObservedTurn,
+)
+from holdfast.resilience.pipeline import Done, Failed
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 
@@ -143,7 +153,7 @@ async def test_a_resumed_run_is_seen_from_where_it_goes_on() -> None:
         ).run("go", session="s")
     agent = Agent(ScriptedModel("done"), tools=[look], journal=journal, observers=[watcher])
     await agent.resume("s")
-    assert watcher.names()[0] == "ToolStarted"
+    assert watcher.names()[:2] == ["TurnContinued", "ToolStarted"]
     assert watcher.names()[-1] == "TurnClosed"
 
 
@@ -227,3 +237,164 @@ async def test_each_item_is_shown_in_the_context_of_whoever_runs_the_agent(tmp_p
         await agent.run("Pay.")
     assert ("ToolFinished", "7") in seen
     assert [name for name, of in seen if of != "7"] == []
+
+
+INSIDE: ContextVar[tuple[str, ...]] = ContextVar("inside", default=())
+
+
+class Scopes(Watcher):
+    """Enters a context manager around each part of a run, and follows the agents in tools."""
+
+    reads_deltas = False
+    follows_agents = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[ObservedCall] = []
+
+    @contextmanager
+    def around(self, call: ObservedCall) -> Iterator[None]:
+        self.calls.append(call)
+        if isinstance(call, ObservedTurn) and not call.is_continued:
+            call.trace, call.drive = "00-" + "a" * 32 + "-" + "b" * 16 + "-01", "mine"
+        token = INSIDE.set((*INSIDE.get(), call.key))
+        try:
+            yield
+        finally:
+            INSIDE.reset(token)
+
+
+@tool(effect="read")
+def where() -> str:
+    """Say in which scopes a thread works."""
+    return " > ".join(INSIDE.get())
+
+
+async def test_what_happens_inside_of_a_part_of_a_run_finds_the_context_of_an_observer() -> None:
+    scopes = Scopes()
+    agent = Agent(ScriptedModel(ToolCall("1", "where"), "done"), tools=[where], observers=[scopes])
+    await agent.run("go", session="s")
+    assert [(type(one), one.key) for one in scopes.calls] == [
+        (ObservedTurn, "t1"),
+        (ObservedAttempt, "t1.i0.model"),
+        (ObservedTool, "t1.i0.tool.0"),
+        (ObservedAttempt, "t1.i1.model"),
+    ]
+    (result,) = [one.item.result for one in scopes.seen if isinstance(one.item, ToolFinished)]
+    assert result.text == "t1 > t1.i0.tool.0"
+    assert INSIDE.get() == ()
+
+
+async def test_an_attempt_says_how_it_ended() -> None:
+    scopes = Scopes()
+    info = ErrorInfo(category=ErrorCategory.SERVER_ERROR, safe="down")
+    failing = ProviderError("down", info=info)
+    agent = Agent(ScriptedModel(failing, "done"), observers=[scopes], clock=FakeClock())
+    await agent.run("go")
+    first, second = [one for one in scopes.calls if isinstance(one, ObservedAttempt)]
+    assert (first.attempt, second.attempt) == (1, 2)
+    assert isinstance(first.outcome, Failed)
+    assert first.outcome.info.category is ErrorCategory.SERVER_ERROR
+    assert isinstance(second.outcome, Done)
+
+
+async def test_an_observer_follows_the_agents_in_tools_of_its_own() -> None:
+    scopes = Scopes()
+    child = Agent(ScriptedModel(ToolCall("1", "where"), "here"), name="scout", tools=[where])
+    call = ToolCall("1", "scout", '{"task": "look"}')
+    boss = Agent(
+        ScriptedModel(call, "done"), name="boss", tools=[child.as_tool()], observers=[scopes]
+    )
+    await boss.run("go")
+    turns = [one for one in scopes.calls if isinstance(one, ObservedTurn)]
+    assert [(one.agent, one.is_nested) for one in turns] == [("boss", False), ("scout", True)]
+    assert "FromAgent" not in scopes.names()
+    results = [one.item.result.text for one in scopes.seen if isinstance(one.item, ToolFinished)]
+    assert results == ["t1 > t1.i0.tool.0 > t1 > t1.i0.tool.0", "here"]
+
+
+async def test_the_trace_of_a_turn_is_saved_and_its_next_drive_finds_it() -> None:
+    journal, first, second = MemoryJournal(), Scopes(), Scopes()
+    with pytest.raises(SimulatedCrash):
+        await Agent(
+            ScriptedModel(ToolCall("1", "look")),
+            tools=[look],
+            journal=CrashAt(journal, 2),
+            observers=[first],
+        ).run("go", session="s")
+    agent = Agent(ScriptedModel("done"), tools=[look], journal=journal, observers=[second])
+    await agent.resume("s")
+    assert await agent.resume("s")  # it has ended: no drive, and no third scope
+    drives = [one for one in second.calls if isinstance(one, ObservedTurn)]
+    assert [(one.key, one.is_continued, one.drive) for one in drives] == [("t1", True, "mine")]
+    assert drives[0].trace.startswith("00-aaaa")
+
+
+async def test_the_trace_of_a_caller_is_passed_to_the_observer_and_a_malformed_one_is_not() -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    journal = MemoryJournal()
+    agent = Agent(ScriptedModel("a", "b"), journal=journal)
+    await agent.run("go", session="s", trace=trace)
+    await agent.run("go", session="s", trace="00-zz")
+    opened = [one.event for one in await journal.read("s") if isinstance(one.event, TurnOpened)]
+    assert opened[0].options is not None
+    assert opened[0].options.trace == trace
+    assert opened[1].options is None
+    with pytest.raises(ConfigurationError, match="trace"):
+        await agent.run("go", trace=7)  # type: ignore[arg-type]
+
+
+class Broken(Watcher):
+    """Fails wherever it can."""
+
+    def __init__(self, *, on_exit: bool) -> None:
+        super().__init__()
+        self.on_exit = on_exit
+
+    @contextmanager
+    def around(self, _call: ObservedCall) -> Iterator[None]:
+        if not self.on_exit:
+            raise RuntimeError("broken")
+        yield
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("on_exit", [False, True])
+async def test_a_context_manager_that_fails_changes_nothing(
+    on_exit: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scopes = Scopes()
+    agent = Agent(
+        ScriptedModel(ToolCall("1", "where"), "done"),
+        tools=[where],
+        observers=[Broken(on_exit=on_exit), scopes],
+    )
+    assert (await agent.run("go")).output == "done"
+    assert len(scopes.calls) == 4
+    assert sum("around failed" in one.message for one in caplog.records) == 4
+
+
+async def test_a_tool_that_fails_passes_through_the_context_managers() -> None:
+    @tool(effect="write")
+    def pay() -> str:
+        """Pay."""
+        raise RuntimeError("no money")
+
+    scopes = Scopes()
+    agent = Agent(ScriptedModel(ToolCall("1", "pay"), "done"), tools=[pay], observers=[scopes])
+    await agent.run("go")
+    (call,) = [one for one in scopes.calls if isinstance(one, ObservedTool)]
+    assert call.failure is not None
+    assert call.name == "pay"
+
+
+def test_an_observer_whose_options_are_wrong_is_named() -> None:
+    class Wrong(Watcher):
+        around = 5
+
+    class Odd(Watcher):
+        follows_agents = "yes"
+
+    for wrong, field in ((Wrong(), "around"), (Odd(), "follows_agents")):
+        with pytest.raises(ConfigurationError, match=rf"observers\[0\].{field}"):
+            Agent("openai:m", api_key="k", observers=[wrong])

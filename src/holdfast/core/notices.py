@@ -26,6 +26,17 @@ from holdfast.core.events import Event
 N = TypeVar("N", bound="Notice")
 
 
+class TurnContinued(Struct, frozen=True, gc=False):
+    """This process continues a turn that another drive has begun. `key` is that of the turn.
+
+    An observer that did not see the `TurnOpened` learns of the turn here. `opened_at` is the time of its
+    `TurnOpened`, in seconds since the epoch.
+    """
+
+    key: str
+    opened_at: float
+
+
 class AttemptStarted(Struct, frozen=True, gc=False):
     """Attempt `attempt` (from 1) of the effect `key` begins.
 
@@ -242,7 +253,8 @@ class FromAgent(Struct, frozen=True):
 
 
 Notice: TypeAlias = (
-    TextDelta
+    TurnContinued
+    | TextDelta
     | ReasoningDelta
     | ToolCallDelta
     | RefusalDelta

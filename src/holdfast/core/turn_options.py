@@ -7,6 +7,7 @@ continues the turn learns which of them it lacks. This module must never hold a 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
@@ -44,6 +45,8 @@ class TurnOptions(Struct, frozen=True, omit_defaults=True):
         client_tools: the tools that the caller runs.
         output: the type of the output, if it is a JSON Schema.
         by: who began the turn.
+        trace: the `traceparent` of the caller, or of the first drive if there was none.
+        drive: the `traceparent` of the drive that began the turn.
     """
 
     model: str = ""
@@ -54,6 +57,8 @@ class TurnOptions(Struct, frozen=True, omit_defaults=True):
     client_tools: tuple[ClientTool, ...] = ()
     output: JsonSchema | None = None
     by: str = ""
+    trace: str = ""
+    drive: str = ""
 
 
 NO_OPTIONS = TurnOptions()
@@ -69,6 +74,23 @@ class InterruptedRun(Struct, frozen=True):
 
     run_id: str
     metadata: Metadata = {}
+
+
+_TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def is_traceparent(text: str) -> bool:
+    """Whether a text is a `traceparent` of W3C Trace Context.
+
+    >>> is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    True
+    >>> is_traceparent("00-00000000000000000000000000000000-b7ad6b7169203331-01")
+    False
+    """
+    if _TRACEPARENT.fullmatch(text) is None or text.startswith("ff"):
+        return False
+    _, trace, span, _ = text.split("-")
+    return trace.strip("0") != "" and span.strip("0") != ""
 
 
 def merge_settings(settings: ModelSettings, given: ModelSettings | None) -> ModelSettings:

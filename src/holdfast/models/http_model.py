@@ -626,7 +626,10 @@ def _take_deltas(deltas: list[Delta], assembler: Assembler, execution: Execution
     assembler.feed_all(deltas)
     if (publish := execution.publish) is None:
         return
-    for delta in deltas if execution.has_live_reader() else join_texts(deltas):
+    is_live = execution.has_live_reader()
+    if is_live and execution.note_content is not None and assembler.has_visible_parts:
+        execution.note_content()
+    for delta in deltas if is_live else join_texts(deltas):
         if type(delta) in _VISIBLE:
             publish(delta)  # type: ignore[arg-type]  # _VISIBLE holds the union's deltas
 

@@ -112,7 +112,9 @@ class ExecutionContext(Struct, frozen=True):
     `publish` and `ready` are None when nobody listens. `ready` waits until the listener has caught
     up, so that a slow reader slows the socket and does not fill the memory. `is_watched` says whether
     the listener reads deltas as they arrive; None if it always does. `keep_partial` is called
-    with the partial reply when an attempt is cancelled, and `note_retry` with each scheduled retry.
+    with the partial reply when an attempt is cancelled, and `note_retry` with each scheduled retry. `scopes`
+    are the context managers of observers, which the runtime passes on to attempts. `note_content` is called
+    when content arrives of a reply that somebody reads meanwhile.
     """
 
     clock: Clock
@@ -122,6 +124,8 @@ class ExecutionContext(Struct, frozen=True):
     keep_partial: Callable[[Reply], None] | None = None
     note_retry: Callable[[RetryScheduled], None] | None = None
     is_watched: Callable[[], bool] | None = None
+    scopes: object = None
+    note_content: Callable[[], None] | None = None
 
     def has_live_reader(self) -> bool:
         """Whether somebody reads deltas as they arrive, at this moment."""

@@ -6,11 +6,13 @@ An `ActiveTurn` belongs to one task. The state of a turn must not be stored anyw
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from weakref import ref
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.core.cost import Cost, CostSum
 from holdfast.core.effects import accepted_key, turn_key
@@ -48,7 +50,14 @@ from holdfast.runtime.turn_state.leaving_open import Recovery, TurnRecovery
 from holdfast.runtime.turn_state.turn_hooks import TurnHooks
 from holdfast.runtime.turn_state.turn_input import ParentCall
 from holdfast.runtime.turn_state.turn_log import TurnLog
-from holdfast.telemetry.observers import find_watch, make_emitter, wait_for_nobody
+from holdfast.telemetry.observers import (
+    SUBMITTED_AT,
+    ObservedTurn,
+    find_watch,
+    make_emitter,
+    make_scopes,
+    wait_for_nobody,
+)
 from holdfast.tools.context import UsageSink
 
 # Access to enum members is slow, and these are needed for every turn.
@@ -126,6 +135,7 @@ class ActiveTurn:
         "__weakref__",
         "context",
         "deadline",
+        "drive",
         "effects",
         "emit",
         "env",
@@ -145,6 +155,7 @@ class ActiveTurn:
         "recovery",
         "resources",
         "run_id",
+        "scopes",
         "shutdown",
         "usage_meters",
     )
@@ -192,6 +203,10 @@ class ActiveTurn:
         """The result of an output function that this process called, and the value it returned."""
         self.recovery = None if context.recovery is None else TurnRecovery(context.recovery)
         note_retry = None if self.recovery is None else self.recovery.note_retry
+        self.scopes = make_scopes(observers, run_id)
+        """The context managers of observers around the parts of the turn; None without any."""
+        self.drive: ObservedTurn | None = None
+        """This drive as observers see it; None before it begins, or without context managers."""
         self.env = ExecutionContext(
             clock=plan.clock,
             rng=plan.rng,
@@ -200,9 +215,38 @@ class ActiveTurn:
             keep_partial=self.partial_reply.save,
             note_retry=note_retry,
             is_watched=find_watch(observers, channel.is_watched if channel is not None else None),
+            scopes=self.scopes,
         )
         written = plan.instructions.fixed or ""
         self.hooks = TurnHooks(plan.chain, opened.folds, self._collect_facts(), written)
+
+    @contextmanager
+    def enter_drive(self, *, is_continued: bool) -> Iterator[None]:
+        """Enter the context managers of observers around a drive, and save its trace with a turn that begins.
+
+        Args:
+            is_continued: whether another drive has begun the turn.
+        """
+        options, machine, parent = self.context.options, self.machine, self.context.parent
+        if is_continued:
+            options = machine.options or options
+        self.drive = drive = ObservedTurn(
+            agent=self.plan.name,
+            run_id=self.run_id,
+            key=turn_key(machine.turn if is_continued else machine.turn + 1),
+            session=self.context.session,
+            metadata=options.metadata,
+            trace=options.trace,
+            drive=options.drive,
+            is_continued=is_continued,
+            is_nested=parent is not None,
+            submitted_at=0.0 if is_continued or parent is not None else SUBMITTED_AT.get(),
+        )
+        with nullcontext() if self.scopes is None else self.scopes.enter(drive):
+            if not is_continued and (drive.trace, drive.drive) != (options.trace, options.drive):
+                options = replace(options, trace=drive.trace, drive=drive.drive)
+                self.context = replace(self.context, options=options)
+            yield
 
     def _find_money(self) -> TurnMoney | None:
         """Return the money of the turn, at the prices of this agent or else of its caller."""

@@ -36,6 +36,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.machine import SessionMachine
 from holdfast.core.messages import Message, Reply, ToolResult
+from holdfast.core.notices import TurnContinued
 from holdfast.core.session_state import Phase
 from holdfast.core.turn_options import InterruptedRun, TurnOptions
 from holdfast.journal.port import Record
@@ -109,6 +110,8 @@ async def continue_turn(run: ActiveTurn) -> None:
         run.effects.leave(left)
         run.effects.put_in_doubt(set(left) - machine.questions.rerunnable_askers)
     run.take_over()
+    if run.emit is not None and machine.phase is not Phase.IDLE:
+        run.emit(TurnContinued(turn_key(machine.turn), machine.opened_at))
     run.hooks.set_turn(machine.turn, machine.iteration)
     if run.plan.toolsets and machine.phase is Phase.TOOLS:
         await restore_offer(run)

@@ -50,7 +50,12 @@ from holdfast.runtime.sessions.session_pool import OnBusy
 from holdfast.runtime.spending import check_cost_limit, meter_attempts
 from holdfast.runtime.tool_attempt import make_tool_operation
 from holdfast.runtime.turn_state.turn_input import check_toolsets
-from holdfast.telemetry.observers import Observer, check_observers
+from holdfast.telemetry.observers import (
+    ObservedTarget,
+    Observer,
+    check_observers,
+    observe_attempts,
+)
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.tools.toolset import Toolset, join_tools
@@ -165,13 +170,13 @@ class ComposedCall(TypedDict):
 
     pipeline: Pipeline
     ask_model: Operation[ModelRequest, Reply]
-    ask_priced: Callable[[], Operation[ModelRequest, Reply]]
+    ask_wrapped: Callable[[bool, bool], Operation[ModelRequest, Reply]]
 
 
 def compose_call(
     keywords: AgentKeywords, models: Iterable[Model], output: Output | None, clock: Clock
 ) -> ComposedCall:
-    """Compose the strategies around a call; with a meter around each attempt once a turn has prices."""
+    """Compose the strategies around a call; with more around each attempt once a turn has prices or observers."""
     retry, resilience = keywords["retry"] or RetryOptions(), keywords["resilience"] or Resilience()
     shared, attempts = (
         PROCESS.for_clock(clock),
@@ -188,11 +193,24 @@ def compose_call(
         return compose_model_call(candidates, retry, resilience, shared=shared)
 
     @cache
-    def ask_priced() -> Operation[ModelRequest, Reply]:
-        return compose((one, meter_attempts(one, attempt)) for one, attempt in attempts)[1]
+    def ask_wrapped(is_priced: bool, is_observed: bool) -> Operation[ModelRequest, Reply]:
+        wrapped = attempts
+        if is_observed:
+            wrapped = [(one, observe_attempts(_describe_target(one), it)) for one, it in wrapped]
+        if is_priced:
+            wrapped = [(one, meter_attempts(one, it)) for one, it in wrapped]
+        return compose(wrapped)[1]
 
     pipeline, ask_model = compose(attempts)
-    return {"pipeline": pipeline, "ask_model": ask_model, "ask_priced": ask_priced}
+    return {"pipeline": pipeline, "ask_model": ask_model, "ask_wrapped": ask_wrapped}
+
+
+def _describe_target(model: Model) -> ObservedTarget:
+    """Return a model as observers see it."""
+    provider, is_own = getattr(model, "priced_as", ("", True))
+    address = str(model.describe().get("base_url", ""))
+    del is_own
+    return ObservedTarget(model.name, provider, address)
 
 
 def add_toolsets(registry: Registry, toolsets: Iterable[Toolset]) -> Registry:

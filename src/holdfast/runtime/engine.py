@@ -447,6 +447,11 @@ class Engine(Generic[T]):
         if run.plan.lifespans and run.resources is NO_RESOURCES:
             async with self.resources.keep_open(run.plan.lifespans) as run.resources:
                 return await self._drive(run, begin)
+        if run.scopes is not None and run.drive is None:
+            is_continued = getattr(begin, "func", None) is continue_turn
+            if not (is_continued and run.machine.phase is _IDLE):  # or the turn is over
+                with run.enter_drive(is_continued=is_continued):
+                    return await self._drive(run, begin)
         self.answering.register_turn(run)
         if run.context.channel is not None:
             run.context.channel.saved_before = run.machine.event_count

@@ -153,8 +153,10 @@ async def _ask_model(
     )
     carry, ask, meter = plan.carry, plan.ask_model, None
     if run.money is not None:
-        meter, ask = run.money.begin_call(), plan.ask_priced()
+        meter = run.money.begin_call()
         carry = msgspec.structs.replace(carry, meter=meter)
+    if meter is not None or run.scopes is not None:
+        ask = plan.ask_wrapped(meter is not None, run.scopes is not None)
     try:
         outcome = await ask(CallContext(call.key, request, env, run.deadline, carry=carry))
     except Exception as error:

@@ -84,8 +84,9 @@ class AgentPlan:
     parallel_tools: int
     pipeline: Pipeline
     ask_model: Operation[ModelRequest, Reply]
-    ask_priced: Callable[[], Operation[ModelRequest, Reply]]
-    """Returns the same call with a meter around each attempt, for turns that have prices."""
+    ask_wrapped: Callable[[bool, bool], Operation[ModelRequest, Reply]]
+    """Returns the same call with a meter around each attempt, for turns that have prices, and with the context
+    managers of observers."""
     carry: ReplyCarry
     use_tool: Operation[ToolAttempt, ToolResult]
     chain: Chain

@@ -52,6 +52,7 @@ from holdfast.runtime.result import Result
 from holdfast.runtime.turn_state.channel import Channel, Item
 from holdfast.runtime.turn_state.leaving_open import Recovery
 from holdfast.runtime.turn_state.turn_input import ParentCall, TurnInput, to_message
+from holdfast.telemetry.observers import add_followers
 from holdfast.tools.context import EventSink, ToolContext
 from holdfast.tools.tool import Tool, ToolEffect, tool
 from holdfast.tools.tool_failures import ToolError
@@ -154,7 +155,7 @@ class _AgentFunction(Generic[T]):
     def _plan_for(self, context: ToolContext) -> AgentPlan:
         """Return the plan of the agent with the rules of this caller; the last one is cached."""
         caller = context.asker.run.plan if isinstance(context.asker, TurnAsker) else None
-        if caller is None or not caller.middlewares:
+        if caller is None or not (caller.middlewares or caller.observers):
             return self.agent.plan
         last = self._last_plan
         if last is None or last[0] is not caller:
@@ -163,7 +164,12 @@ class _AgentFunction(Generic[T]):
 
 
 def _add_caller_rules(plan: AgentPlan, caller: AgentPlan) -> AgentPlan:
-    """Return the plan of a subagent with the rules of its caller."""
+    """Return the plan of a subagent with the rules of its caller, and with the observers that follow it."""
+    observers = add_followers(plan.observers, caller.observers)
+    if observers is not plan.observers:
+        plan = replace(plan, observers=observers)
+    if not caller.middlewares:
+        return plan
     from holdfast.middleware.tool_permission import inherit_rules  # only with middlewares
 
     inherited = inherit_rules(caller.middlewares, plan.middlewares)

@@ -40,7 +40,7 @@ from holdfast.resilience.pipeline import (
 )
 from holdfast.resilience.timeout.pausable_timeout import PausableTimeout
 from holdfast.runtime.spending import UsageMeter
-from holdfast.telemetry.observers import wait_for_nobody
+from holdfast.telemetry.observers import ObservedTool, RunScopes, wait_for_nobody
 from holdfast.tools.checked_call import CheckedCall, Invocation, call_failed
 from holdfast.tools.connection_failures import find_connection_failure
 from holdfast.tools.context import EventSink, ToolContext
@@ -128,6 +128,17 @@ def make_tool_operation(
     """
 
     async def attempt(call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
+        scopes = call.execution.scopes
+        if not isinstance(scopes, RunScopes) or isinstance(call.payload.checked, Invocation):
+            return await run_tool(call)
+        seen = _describe_attempt(scopes.run_id, call, call.payload.checked)
+        with scopes.enter(seen):
+            outcome = await run_tool(call)
+            if isinstance(outcome, Failed):
+                seen.failure = outcome
+            return outcome
+
+    async def run_tool(call: CallContext[ToolAttempt]) -> Outcome[ToolResult]:
         effect, context = call.payload.effect, call.payload.context
         if call.attempt > 1:
             left = call.remaining()
@@ -158,6 +169,20 @@ def make_tool_operation(
         return Failed(done.error, done.info, may_repeat=may_repeat, out_of_time=done.out_of_time)
 
     return attempt
+
+
+def _describe_attempt(
+    run_id: str, call: CallContext[ToolAttempt], checked: CheckedCall
+) -> ObservedTool:
+    """Return an attempt as observers see it."""
+    return ObservedTool(
+        run_id=run_id,
+        key=call.key,
+        name=call.tool,
+        call_id=checked.call.id,
+        arguments=checked.visible_call.arguments,
+        attempt=call.attempt,
+    )
 
 
 def _may_repeat(

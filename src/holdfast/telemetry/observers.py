@@ -1,28 +1,38 @@
 """Observers: functions that receive every event and notice of all runs of an agent.
 
-An observer cannot change a run. An exception that it raises is logged, and the run and the other
-observers continue. A run must never wait for an observer, and an agent without observers has no
-extra cost.
+An observer may also enter a context manager around a drive of a turn, an attempt of a model and an
+attempt of a tool, so that what happens inside finds it in its context variables. An observer cannot
+change a run. An exception that it raises is logged, and the run and the other observers continue. A run
+must never wait for an observer, and an agent without observers has no extra cost.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.argument_checks import check_value, is_async
 from holdfast.core.deltas import ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event
+from holdfast.core.messages import Reply
+from holdfast.core.model_request import ModelRequest
 from holdfast.core.notices import FromAgent, Notice
-from holdfast.core.turn_options import Metadata
+from holdfast.core.turn_options import Metadata, is_traceparent
+from holdfast.resilience.pipeline import CallContext, Failed, Operation, Outcome
 
 _log = logging.getLogger("holdfast")
 _DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta, RefusalDelta)
+_CHOSEN = (*_DELTAS, FromAgent)
+"""Items that an observer may decline."""
 
 
 class Observation(Struct, frozen=True):
@@ -41,12 +51,126 @@ class Observation(Struct, frozen=True):
     metadata: Metadata = {}
 
 
+SUBMITTED_AT: ContextVar[float] = ContextVar("holdfast-submitted-at", default=0.0)
+"""When the turn that begins now was put into a queue; a worker sets it."""
+
+IGNORED_TRACES = Counter[str]()
+"""How many `traceparent`s of callers were malformed, under the key "malformed"."""
+
+
+def read_trace(text: str) -> str:
+    """Return a `traceparent` of a caller; "" for a malformed one, which is counted.
+
+    Args:
+        text: the text that the caller sent.
+
+    >>> read_trace("garbage")
+    ''
+    """
+    text = text.strip()
+    if is_traceparent(text):
+        return text
+    IGNORED_TRACES["malformed"] += 1
+    return ""
+
+
+class ObservedTurn(Struct, eq=False, kw_only=True):
+    """A drive of a turn: the work of one process on it, from its beginning or from where it is continued.
+
+    Args:
+        agent: the agent's name.
+        run_id: the id of the run, or the name of the session.
+        key: the key of the turn, such as `t1`.
+        session: the name of the session; None without one.
+        metadata: the value of `agent.run(metadata=...)` for this turn.
+        trace: the `traceparent` that the turn has from its caller, or had when it was begun; "" without
+            one. Of a turn that begins, an observer may set it and `drive`, and they are saved with the turn.
+        drive: the `traceparent` of the drive that began the turn.
+        is_continued: whether the turn was begun by another drive.
+        is_nested: whether the turn works for a tool call of another agent.
+        submitted_at: when the turn was put into a queue, in seconds since the epoch; 0.0 if it was not.
+    """
+
+    agent: str
+    run_id: str
+    key: str
+    session: str | None = None
+    metadata: Metadata = {}
+    trace: str = ""
+    drive: str = ""
+    is_continued: bool = False
+    is_nested: bool = False
+    submitted_at: float = 0.0
+
+
+class ObservedTarget(Struct, frozen=True):
+    """A model that is asked: its name in results, its provider, and the address of its server."""
+
+    name: str
+    provider: str = ""
+    address: str = ""
+
+
+class ObservedAttempt(Struct, eq=False, kw_only=True):
+    """An attempt of a model call: one request.
+
+    Args:
+        run_id: the id of the run.
+        key: the key of the model call.
+        attempt: its number, from 1; a hedge has that of the attempt beside it.
+        target: the model.
+        request: the request.
+        began_at: when it began, in seconds since the epoch.
+        first_content_at: when the first content of a streamed reply came; None if nobody reads the stream.
+        outcome: how it ended; None before its end, or if it was cancelled.
+    """
+
+    run_id: str
+    key: str
+    attempt: int
+    target: ObservedTarget
+    request: ModelRequest
+    began_at: float
+    first_content_at: float | None = None
+    outcome: Outcome[Reply] | None = None
+
+
+class ObservedTool(Struct, eq=False, kw_only=True):
+    """An attempt of a tool.
+
+    Args:
+        run_id: the id of the run.
+        key: the key of the tool call.
+        name: the name of the tool.
+        call_id: the provider's id of the call.
+        arguments: the arguments, as JSON text.
+        attempt: its number, from 1.
+        failure: how it failed; None before its end, or without a failure.
+    """
+
+    run_id: str
+    key: str
+    name: str
+    call_id: str
+    arguments: str
+    attempt: int = 1
+    failure: Failed | None = None
+
+
+ObservedCall: TypeAlias = ObservedTurn | ObservedAttempt | ObservedTool
+"""A part of a run around which an observer may enter a context manager."""
+
+
 @runtime_checkable
 class EventObserver(Protocol):
     """An object that receives events and notices.
 
-    An observer with an attribute `reads_deltas` that is False gets no pieces of text, such as `TextDelta`. A reply
-    is then not read piece by piece for its sake.
+    These attributes are optional. An observer whose `reads_deltas` is False gets no pieces of text, such as
+    `TextDelta`. A reply is then not read piece by piece for its sake. An observer whose `follows_agents` is True
+    also observes the agents that work as tools of its own, each under its name and its run id, and gets no
+    `FromAgent`. An observer with a method `around(call)` returns a context manager, which is entered around each
+    drive of a turn (`ObservedTurn`), each attempt of a model (`ObservedAttempt`) and each attempt of a tool
+    (`ObservedTool`), in the task of the run.
     """
 
     def on_event(self, seen: Observation, /) -> None:
@@ -60,11 +184,24 @@ Publish: TypeAlias = Callable[[Event | Notice], None]
 Ready: TypeAlias = Callable[[], Awaitable[None]]
 
 
+EnterAround: TypeAlias = Callable[[ObservedCall], AbstractContextManager[object]]
+
+
 class CheckedObserver(Struct, frozen=True):
-    """The function of an observer, and whether it reads pieces of text."""
+    """The function of an observer, and which items it wants."""
 
     call: Callable[[Observation], None]
-    reads_deltas: bool
+    reads_deltas: bool = True
+    follows_agents: bool = False
+    around: EnterAround | None = None
+
+    def wants_item(self, item: Event | Notice) -> bool:
+        """Whether the observer gets an item."""
+        if type(item) is FromAgent:
+            return not self.follows_agents and (
+                self.reads_deltas or not isinstance(item.item, _DELTAS)
+            )
+        return self.reads_deltas or not isinstance(item, _DELTAS)
 
 
 def check_observers(observers: Iterable[Observer]) -> tuple[CheckedObserver, ...]:
@@ -87,9 +224,30 @@ def _check_observer(index: int, observer: Observer) -> CheckedObserver:
             "is async, but a run does not wait for observers",
             fix="Write `def`, and pass slow work to a queue",
         )
-    reads_deltas = getattr(observer, "reads_deltas", True)
-    check_value(f"{argument}.reads_deltas", reads_deltas, bool)
-    return CheckedObserver(call, reads_deltas)
+    wants = {"reads_deltas": True, "follows_agents": False}
+    for name, default in wants.items():
+        wants[name] = getattr(observer, name, default)
+        check_value(f"{argument}.{name}", wants[name], bool)
+    around: object = getattr(observer, "around", None)
+    if around is not None and (not callable(around) or is_async(around)):
+        raise ConfigurationError(
+            f"{argument}.around", "must be a method that returns a context manager"
+        )
+    return CheckedObserver(call, **wants, around=around)
+
+
+def add_followers(
+    own: tuple[CheckedObserver, ...], caller: tuple[CheckedObserver, ...]
+) -> tuple[CheckedObserver, ...]:
+    """Return the observers of an agent that works as a tool, with those of its caller that follow it there.
+
+    Args:
+        own: the observers of the agent.
+        caller: the observers of its caller.
+    """
+    known = [one.call for one in own]
+    added = [one for one in caller if one.follows_agents and one.call not in known]
+    return (*own, *added) if added else own
 
 
 def make_emitter(
@@ -110,29 +268,121 @@ def make_emitter(
     if not observers:
         return publish
     agent, run_id, metadata = who
-    readers = tuple(observer for observer in observers if observer.reads_deltas)
+    wants_all = all(one.reads_deltas and not one.follows_agents for one in observers)
 
     def emit(item: Event | Notice) -> None:
         if publish is not None:
             publish(item)
-        is_delta = isinstance(item.item if isinstance(item, FromAgent) else item, _DELTAS)
-        listeners = readers if is_delta else observers
-        if not listeners:
-            return
+        listeners = observers
+        if not wants_all and isinstance(item, _CHOSEN):
+            listeners = tuple([one for one in observers if one.wants_item(item)])
+            if not listeners:
+                return
         seen = Observation(agent, run_id, item, metadata)
         for observer in listeners:
             try:
                 observer.call(seen)
             except Exception as error:  # noqa: BLE001  # REASON: observers are the user's code
-                name = getattr(observer.call, "__qualname__", type(observer.call).__name__)
-                _log.warning(
-                    "the observer %s failed on %s",
-                    name,
-                    type(item).__name__,
-                    exc_info=detach_for_log(error),
-                )
+                _log_failure(observer.call, type(item).__name__, error)
 
     return emit
+
+
+def _log_failure(function: Callable[..., object], what: str, error: Exception) -> None:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    _log.warning("the observer %s failed on %s", name, what, exc_info=detach_for_log(error))
+
+
+class RunScopes(Struct, frozen=True):
+    """The context managers of observers around the parts of one run.
+
+    Args:
+        run_id: the id of the run.
+        functions: the methods `around` of the observers.
+    """
+
+    run_id: str
+    functions: tuple[EnterAround, ...]
+
+    @contextmanager
+    def enter(self, call: ObservedCall) -> Iterator[None]:
+        """Enter the context managers around one part of a run; those that fail are logged.
+
+        Args:
+            call: the part of the run.
+        """
+        entered: list[tuple[EnterAround, AbstractContextManager[object]]] = []
+        for function in self.functions:
+            try:
+                manager = function(call)
+                manager.__enter__()
+            except Exception as error:  # noqa: BLE001  # REASON: observers are the user's code
+                _log_failure(function, type(call).__name__, error)
+            else:
+                entered.append((function, manager))
+        raised: BaseException | None = None
+        try:
+            yield
+        except BaseException as error:
+            raised = error
+            raise
+        finally:
+            kind = None if raised is None else type(raised)
+            trace = None if raised is None else raised.__traceback__
+            for function, manager in reversed(entered):
+                try:
+                    manager.__exit__(kind, raised, trace)
+                except Exception as error:  # noqa: BLE001  # REASON: as above
+                    _log_failure(function, type(call).__name__, error)
+
+
+def make_scopes(observers: tuple[CheckedObserver, ...], run_id: str) -> RunScopes | None:
+    """Return the context managers around the parts of a run; None if no observer has any.
+
+    Args:
+        observers: the observers of the agent.
+        run_id: the id of the run.
+    """
+    if not observers:
+        return None
+    functions = tuple([one.around for one in observers if one.around is not None])
+    return RunScopes(run_id, functions) if functions else None
+
+
+def observe_attempts(
+    target: ObservedTarget, attempt: Operation[ModelRequest, Reply]
+) -> Operation[ModelRequest, Reply]:
+    """Return the operation of one attempt of a model, with the context managers of observers around it.
+
+    Args:
+        target: the model.
+        attempt: makes the attempt.
+    """
+
+    async def make_attempt(call: CallContext[ModelRequest]) -> Outcome[Reply]:
+        execution = call.execution
+        scopes, now = execution.scopes, execution.clock.now
+        if not isinstance(scopes, RunScopes):
+            return await attempt(call)
+        seen = ObservedAttempt(
+            run_id=scopes.run_id,
+            key=call.key,
+            attempt=call.attempt,
+            target=target,
+            request=call.payload,
+            began_at=now(),
+        )
+
+        def note_content() -> None:
+            if seen.first_content_at is None:
+                seen.first_content_at = now()
+
+        with scopes.enter(seen):
+            execution = replace(execution, note_content=note_content)
+            seen.outcome = await attempt(replace(call, execution=execution))
+            return seen.outcome
+
+    return make_attempt
 
 
 def find_watch(

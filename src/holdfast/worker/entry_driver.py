@@ -28,6 +28,7 @@ from holdfast.runtime.finalize import Parking
 from holdfast.runtime.open_runs.recovery import read_time_to_continue
 from holdfast.runtime.open_runs.turn_entries import find_entry_of_turn
 from holdfast.runtime.queued_runs.queued_turn import decode_turn
+from holdfast.telemetry.observers import SUBMITTED_AT
 
 MOST_DELIVERIES = 20
 """How often an entry is begun that never ends, although no worker dies: it is postponed each time."""
@@ -162,14 +163,18 @@ class EntryDriver:
 
     async def _begin(self, tenant: TenantService, entry: InboxEntry) -> AcceptedTurn:
         turn = decode_turn(entry.body)
-        return await tenant.begin_new(
-            entry.agent,
-            turn.message,
-            turn.output,
-            session=entry.session,
-            request=entry.request,
-            **turn.make_keywords(),
-        )
+        token = SUBMITTED_AT.set(entry.created_at)  # for the task of the turn, which copies it
+        try:
+            return await tenant.begin_new(
+                entry.agent,
+                turn.message,
+                turn.output,
+                session=entry.session,
+                request=entry.request,
+                **turn.make_keywords(),
+            )
+        finally:
+            SUBMITTED_AT.reset(token)
 
     async def _continue(
         self, tenant: TenantService, entry: InboxEntry, known: AcceptedTurn

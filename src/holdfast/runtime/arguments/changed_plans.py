@@ -53,6 +53,7 @@ from holdfast.runtime.turn_state.turn_input import (
     read_changes,
     to_message,
 )
+from holdfast.telemetry.observers import read_trace
 from holdfast.tools.registry import Registry
 from holdfast.tools.tool import Tool
 from holdfast.tools.toolset import Toolset, join_tools
@@ -173,6 +174,9 @@ def make_options(
     by = keywords.get("by") or ""
     if by:
         check_value("by", by, str)
+    trace = keywords.get("trace")
+    if trace is not None:
+        check_value("trace", trace, str)
     options = TurnOptions(
         model=model if isinstance(model, str) else "",
         settings=settings,
@@ -182,6 +186,7 @@ def make_options(
         client_tools=_find_client_tools(changes) if changes.tools else (),
         output=output if isinstance(output, JsonSchema) else None,
         by=by,
+        trace=read_trace(trace) if trace else "",
     )
     _check_saveable(settings)
     return None if options == NO_OPTIONS else options

@@ -46,6 +46,7 @@ class RunKeywords(TypedDict, Generic[D], total=False):
     metadata: Metadata | None
     instructions: str | None
     by: str
+    trace: str | None
 
 
 class SubmitKeywords(TypedDict, total=False):
@@ -65,6 +66,7 @@ class SubmitKeywords(TypedDict, total=False):
     metadata: Metadata | None
     instructions: str | None
     by: str
+    trace: str | None
 
 
 class ResumeKeywords(TypedDict, Generic[D], total=False):

@@ -53,6 +53,7 @@ class QueuedTurn(Struct, frozen=True, omit_defaults=True):
             "instructions": options.instructions,
             "tools": options.client_tools,
             "by": options.by,
+            "trace": options.trace,
         }
         return {name: value for name, value in given.items() if value}
 
@@ -133,7 +134,9 @@ def decode_turn(body: bytes) -> QueuedTurn:
 
 
 def digest_submission(agent: str, turn: TurnInput) -> str:
-    """Return a digest that shows whether two submissions with one request are equal; who makes them does not count.
+    """Return a digest that shows whether two submissions with one request are equal.
+
+    Who makes them, and in which trace, does not count.
 
     Args:
         agent: the name of the agent.
@@ -142,6 +145,6 @@ def digest_submission(agent: str, turn: TurnInput) -> str:
     Raises:
         ConfigurationError: as for `encode_turn`.
     """
-    options = replace(turn.options or NO_OPTIONS, by="")
+    options = replace(turn.options or NO_OPTIONS, by="", trace="")
     parts = _encode([agent, turn.session]) + encode_turn(replace(turn, options=options))
     return sha256(parts).hexdigest()
