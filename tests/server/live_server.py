@@ -7,12 +7,18 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 from msgspec import Struct
 
 from holdfast.server.access.asgi import ASGIApp
-from holdfast.server.access.connections import ConnectionBounds, make_server_config
+from holdfast.server.access.connections import (
+    ConnectionBounds,
+    find_protocol,
+    make_server_config,
+)
 
 
 class _QuietServer(uvicorn.Server):
@@ -75,9 +81,16 @@ async def read_reply(reader: asyncio.StreamReader) -> Reply:
 
 
 @asynccontextmanager
-async def serve(app: ASGIApp, bounds: ConnectionBounds | None = None) -> AsyncIterator[LiveServer]:
+async def serve(
+    app: ASGIApp, bounds: ConnectionBounds | None = None, parser: str = ""
+) -> AsyncIterator[LiveServer]:
     """Serve an application on a free port until the end of the block."""
     config = make_server_config(app, "127.0.0.1", 0, bounds)
+    if parser:
+        config.http = cast(
+            "type[asyncio.Protocol]",
+            partial(find_protocol(parser), bounds or ConnectionBounds()),
+        )
     config.timeout_graceful_shutdown = 1
     server = _QuietServer(config)
     task = asyncio.create_task(server.serve())

@@ -87,6 +87,13 @@ def make_app() -> Starlette:
     )
 
 
+@pytest.fixture(params=["h11", "httptools"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parse requests by one of the parsers."""
+    protocols = {request.param: connections.find_protocol(request.param)}
+    monkeypatch.setattr(connections, "_PROTOCOLS", protocols)
+
+
 class Clock:
     """A clock that a test sets forward."""
 
@@ -766,6 +773,7 @@ async def test_a_caller_that_leaves_during_its_body_leaves_nothing(service: Serv
 # -- connections
 
 
+@pytest.mark.usefixtures("parser")
 async def test_half_a_request_is_ended_in_time() -> None:
     async with serve_service(bounds=ConnectionBounds(head_seconds=0.3)) as service:
         silent, one = await service.connect()
@@ -790,6 +798,7 @@ async def test_half_a_request_is_ended_in_time() -> None:
 
 
 @pytest.mark.slow  # takes half a second or more
+@pytest.mark.usefixtures("parser")
 async def test_a_long_stream_is_not_ended_by_the_deadline_of_a_head() -> None:
     async with serve_service(bounds=ConnectionBounds(head_seconds=0.2)) as service:
         reader, writer = await service.connect()
@@ -800,6 +809,7 @@ async def test_a_long_stream_is_not_ended_by_the_deadline_of_a_head() -> None:
         writer.close()
 
 
+@pytest.mark.usefixtures("parser")
 async def test_when_there_are_too_many_connections_the_idle_ones_make_room() -> None:
     bounds = ConnectionBounds(most=50)
     async with serve_service(bounds=bounds) as service:
@@ -824,6 +834,7 @@ async def _read_quietly(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
+@pytest.mark.usefixtures("parser")
 async def test_when_all_connections_are_busy_a_further_one_is_refused() -> None:
     async with serve_service(bounds=ConnectionBounds(most=2)) as service:
         open_ones = []
@@ -882,6 +893,7 @@ async def test_strangers_have_a_tenth_of_the_connections(monkeypatch: pytest.Mon
     assert not bounds.unknown
 
 
+@pytest.mark.usefixtures("parser")
 async def test_the_streams_of_an_application_without_our_keys_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -909,6 +921,7 @@ async def test_the_streams_of_an_application_without_our_keys_are_left_alone(
             writer.close()
 
 
+@pytest.mark.usefixtures("parser")
 async def test_clients_that_come_back_together_do_not_end_each_other() -> None:
     bounds = ConnectionBounds(most=50)
     async with serve_service(bounds=bounds) as service:
@@ -918,6 +931,7 @@ async def test_clients_that_come_back_together_do_not_end_each_other() -> None:
         assert [reply.status for reply in replies] == [200] * 40
 
 
+@pytest.mark.usefixtures("parser")
 async def test_the_requests_of_a_key_are_limited() -> None:
     async with serve_service(limited(requests_per_minute=3)) as service:
         one, other = await service.make_key(), await service.make_key()
@@ -933,6 +947,7 @@ async def test_the_requests_of_a_key_are_limited() -> None:
         assert (await service.get(key=one)).status == 200
 
 
+@pytest.mark.usefixtures("parser")
 async def test_requests_in_progress_are_limited_for_each_key() -> None:
     """Also those whose answer is read slowly, or whose body comes slowly."""
     async with serve_service(limited(requests_per_key=2)) as service:
@@ -959,6 +974,7 @@ async def test_requests_in_progress_are_limited_for_each_key() -> None:
         assert (await service.get(key=one)).status == 200
 
 
+@pytest.mark.usefixtures("parser")
 async def test_a_body_that_stops_is_given_up_after_ten_seconds() -> None:
     """With a clock that is set: a body that goes on slowly is read, one that stops is not."""
     clock = FakeClock(auto=False)
