@@ -43,7 +43,7 @@ class EngineCarrier(Struct, frozen=True):
 
     Args:
         make: makes an engine for one process; those of one carrier share their jobs. An engine that
-            gives up a worker that it does not hear of does so after a second.
+            gives up a worker that it does not hear of does so after two seconds.
         lose_jobs: loses all jobs, as if the storage of the engine was emptied. Engines stay usable.
     """
 
@@ -313,7 +313,7 @@ class EngineConformance:
             await engine.put([Job(1, "q")])
             await _until(lambda: handler.running == 1)
             for part in range(25):
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.2)
                 assert set(await other.find_lost([1])) == set()
                 if part == 12:
                     run.cancel()  # a worker that stops is still alive

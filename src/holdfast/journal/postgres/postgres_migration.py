@@ -116,8 +116,7 @@ async def _take_steps(
 ) -> None:
     async with connection.transaction():
         for step in steps[version:]:
-            for statement in step:
-                await connection.execute(statement)
+            await connection.execute(";\n".join(step))  # one round trip and not twenty
         await connection.execute("UPDATE holdfast_journal SET version = %s", (len(steps),))
 
 
