@@ -2,7 +2,7 @@
 
 `python -m tests.server.note_agent JOURNAL PORT MODEL_URL FOLDER SECONDS GRACE` serves it. The writing tool
 takes so many seconds; it adds its idempotency key to `notes` in the folder when it begins, and to `saved` when it ends.
-`HOLDFAST_LATER` is by how many seconds its clock is ahead; whether to pay is asked for an hour.
+`HOLDFAST_LEASE` is the lease of the journal. `HOLDFAST_LATER` is by how many seconds its clock is ahead; whether to pay is asked for an hour.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def main() -> None:
     journal_url, port, model_url, folder, seconds, grace = sys.argv[1:]
     journal: Journal | str = journal_url
     if journal_url.startswith("postgresql:"):
-        journal = PostgresJournal(journal_url, lease=LEASE)
+        lease = float(os.environ.get("HOLDFAST_LEASE", LEASE))
+        journal = PostgresJournal(journal_url, lease=lease)
     agent = note_agent(model_url, Path(folder), float(seconds))
     app = create_app(agent, journal=journal, grace=float(grace))
     uvicorn.run(app, port=int(port), log_level="warning")

@@ -130,6 +130,7 @@ class ServiceLifetime:
                 elif not self._service.is_connected:
                     await self._service.look_for_changes()
                 await self._service.cancel_unread_turns(time.monotonic())
+                await self._service.end_departed()
             except HoldfastError as error:
                 _log.warning("the journal cannot be read now: %s", error)
             await asyncio.sleep(_TICK)

@@ -19,7 +19,7 @@ from holdfast.journal.inbox.inbox import Inbox
 from holdfast.journal.journal_names import DEFAULT_TENANT
 from holdfast.journal.live_link import LinkedJournal, OpenLink
 from holdfast.journal.memory import MemoryJournal
-from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.port import Journal, SharedJournal, VisibleProcesses
 from holdfast.journal.service_store.service_store_opening import open_service_store
 from holdfast.journal.sqlite.sqlite_journal import SqliteJournal
 from holdfast.journal.tenants import TenantList
@@ -60,6 +60,8 @@ class ServiceTenants:
         """Called by the task whose turn is accepted; set before the first request."""
         self.note_link: NoteLink = _ignore_link
         """Called when the link to other processes is lost or found; set before the first request."""
+        self.note_departed: Callable[[], None] | None = None
+        """Called when the turns of another process can be taken over, since it has ended."""
         self.open_link: OpenLink | None = None
         """Opens the link to other processes instead of the journal; set before the first request."""
         self._exchange: LiveExchange | None = None
@@ -146,8 +148,21 @@ class ServiceTenants:
         for name in dict.fromkeys(names):
             await self.for_tenant(name).open_turns.look()
 
+    async def end_departed(self) -> None:
+        """Take over the turns of processes that have ended, as soon as the journal knows of it.
+
+        Raises:
+            JournalError: the journal cannot be read.
+        """
+        if isinstance(self.journal, VisibleProcesses) and await self.journal.end_departed():
+            if self.note_departed is not None:
+                self.note_departed()
+            await self.continue_open_turns()
+
     def open_exchange(self) -> None:
         """Connect this process with the others of its journal, if it can; on the event loop."""
+        if isinstance(self.journal, VisibleProcesses):
+            self.journal.show_process()
         if isinstance(self.journal, LinkedJournal) and self._exchange is None:
             open_link = self.open_link or self.journal.open_link
             self.note_link(False)  # until it is up: the server may be silent from the beginning

@@ -221,6 +221,31 @@ class VersionedLease(Lease, Protocol):
 
 
 @runtime_checkable
+class VisibleProcesses(Protocol):
+    """A shared journal that knows whether the processes are there that use it."""
+
+    @property
+    def process(self) -> str:
+        """Names this process for others, once `show_process` was called."""
+        ...
+
+    def show_process(self) -> None:
+        """Let other processes see from now on that this one is there."""
+        ...
+
+    async def end_departed(self) -> bool:
+        """End the leases of processes that have ended; called about each second.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            JournalError: the journal cannot be reached.
+        """
+        ...
+
+
+@runtime_checkable
 class SharedJournal(Journal, Protocol):
     """A journal that several processes may use at the same time."""
 

@@ -23,6 +23,7 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
+from functools import partial
 from types import TracebackType
 from typing import Annotated, Self
 
@@ -46,7 +47,7 @@ from holdfast.journal.inbox.job_slots import JobSlots
 from holdfast.journal.inbox.opening_inbox import open_inbox, open_schedules
 from holdfast.journal.inbox.worker_entries import WorkerInfo, find_seconds_to_live
 from holdfast.journal.journal_errors import JournalError, JournalVersionError
-from holdfast.journal.port import Journal, SharedJournal
+from holdfast.journal.port import Journal, SharedJournal, VisibleProcesses
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.open_runs.turn_entries import find_entry_of_last_turn
 from holdfast.worker.dispatcher import DirectTurns, Dispatcher
@@ -196,6 +197,7 @@ class EntryWorker:
             engine=engine.name,
             started_at=time.time(),
             seconds_to_live=seconds_to_live,
+            session=shared.process if isinstance(shared, VisibleProcesses) else "",
         )
         """The entry of the worker that the others see."""
         self.counts = WorkerCounts()
@@ -264,6 +266,7 @@ class EntryWorker:
             self._sweep = Sweep(self._inbox, self._engine, self._dispatcher, steps)
             self._sweep.note_failure = self.counts.note_failed_sweep
             self._sweep.may_take_over = self._beats.are_steady
+            self._tenants.note_departed = partial(self._sweep.run_after, 0)
             if self._options.ends_when_blocked:
                 stack.enter_context(self._watch_loop())
             self._delivery = asyncio.create_task(

@@ -111,6 +111,29 @@ class PostgresJournal:
         """Seconds without renewal after which another process may take over a run."""
         return self._server.lease_seconds
 
+    @property
+    def process(self) -> str:
+        """Names this process for others, once `show_process` was called."""
+        return self._server.presence.process
+
+    def show_process(self) -> None:
+        """Let other processes see from now on that this one is there, by a connection of its own.
+
+        Should it die, they take over its runs within seconds, and need not wait for the end of a lease.
+        """
+        self._server.show_process()
+
+    async def end_departed(self) -> bool:
+        """End the leases of processes that have ended; called about each second.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            JournalError: the server cannot be used.
+        """
+        return await self._thread.submit(self._server.end_departed)
+
     def _set_tenant(self, tenant: str) -> None:
         self.tenant = tenant
         self._reader = RowReader(self.path, tenant)
@@ -408,7 +431,7 @@ class PostgresJournal:
             SessionBusyError: another driver has a lease of the run.
             JournalError: the server cannot be reached.
         """
-        state = LeaseState(run)
+        state = LeaseState(run, owner=self._server.presence.make_owner())
         try:
             is_claimed = await self._server.claim(self._run_values(run), state)
         except BaseException:
@@ -421,7 +444,8 @@ class PostgresJournal:
 
     def prepare_lease(self, run: str, version: tuple[int, int]) -> PostgresLease:
         """Return a lease that begins and ends with a turn; see `SharedJournal.prepare_lease`."""
-        return PostgresLease(self, LeaseState(run, version, ends_with_turn=True))
+        owner = self._server.presence.make_owner()
+        return PostgresLease(self, LeaseState(run, version, owner=owner, ends_with_turn=True))
 
     async def _release_lease(self, state: LeaseState) -> None:
         await self._server.release(state)

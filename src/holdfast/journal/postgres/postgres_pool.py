@@ -121,6 +121,10 @@ class Pool:
                 else:
                     await connection.close()
 
+    async def open_connection(self) -> Connection:
+        """Return a connection that is not of the pool. Raises psycopg.Error, OSError and JournalError."""
+        return await self._open_connection()
+
     async def _open_connection(self) -> Connection:
         connection = await self._connect()
         try:

@@ -23,7 +23,7 @@ class LeaseState:
 
     Args:
         run: the run.
-        owner: a random value, by which a repeated statement recognises the lease.
+        owner: a value of its own, by which a repeated statement recognises the lease; b"" makes one.
         version: id and records of the run, as the driver knows them.
         ends_with_turn: whether an append that closes a turn ends the lease.
     """
@@ -40,10 +40,15 @@ class LeaseState:
     )
 
     def __init__(
-        self, run: str, version: tuple[int, int] = (0, 0), *, ends_with_turn: bool = False
+        self,
+        run: str,
+        version: tuple[int, int] = (0, 0),
+        *,
+        owner: bytes = b"",
+        ends_with_turn: bool = False,
     ) -> None:
         self.run = run
-        self.owner = os.urandom(16)
+        self.owner = owner or os.urandom(16)
         self.run_id, self.records = version
         self.token = 0
         """The fencing token; 0 until the lease begins."""
@@ -99,6 +104,11 @@ class Renewal:
                 task = asyncio.get_running_loop().create_task(self._renew_once())
                 self._renewals.add(task)
                 task.add_done_callback(self._renewals.discard)
+
+    async def renew_now(self) -> None:
+        """Renew all leases now, unless several renewals wait already."""
+        if self._leases and len(self._renewals) < MOST_AT_ONCE:
+            await self._renew_once()
 
     async def _renew_once(self) -> None:
         tokens = list(self._leases)

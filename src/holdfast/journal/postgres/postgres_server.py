@@ -23,7 +23,7 @@ from holdfast.journal.journal_errors import (
     lease_lost_error,
 )
 from holdfast.journal.postgres import postgres_statements as sql
-from holdfast.journal.postgres.loop_thread import Begin, LoopThread
+from holdfast.journal.postgres.loop_thread import Begin, LoopThread, WithdrawnError
 from holdfast.journal.postgres.postgres_acts import delete_acts, has_act, insert_act
 from holdfast.journal.postgres.postgres_failures import PostgresAddress
 from holdfast.journal.postgres.postgres_groups import GroupLane, ReadGroups
@@ -37,6 +37,13 @@ from holdfast.journal.postgres.postgres_inserts import (
 )
 from holdfast.journal.postgres.postgres_media import delete_media, save_media
 from holdfast.journal.postgres.postgres_pool import Connection, ConnectionPolicy, Pool, Work
+from holdfast.journal.postgres.postgres_presence import (
+    END_LEASES,
+    END_WORKERS,
+    UNSEEN,
+    Departures,
+    Presence,
+)
 from holdfast.journal.postgres.postgres_renewal import MOST_AT_ONCE, LeaseState, Renewal
 from holdfast.journal.rows import Row
 from holdfast.journal.run_summary import HISTORY_TYPES, recount_turns
@@ -64,6 +71,8 @@ class PostgresServer:
         # A separate pool: a queue of appends must not delay a renewal until the lease expires.
         self._renewal_pool = Pool(address, MOST_AT_ONCE, policy)
         self._renewal = Renewal(self._renew_leases, lease)
+        self.presence = Presence(self._renewal_pool.open_connection, self._renewal.renew_now)
+        self._departures = Departures[tuple[str, str]]()
         self.thread = thread = LoopThread(address.location, self.close)
         self._saves = GroupLane(thread, self._save_group)
         self._claims = GroupLane(thread, self._claim_group)
@@ -251,12 +260,40 @@ class PostgresServer:
         )
         return {int(str(row[0])) for row in rows}
 
+    def show_process(self) -> None:
+        """Let other processes see from now on that this one is there."""
+        if not self.presence.is_kept:
+            self.presence.is_kept = True
+            self.thread.start(self.presence.keep, _withdraw)
+
+    async def end_departed(self, begin: Begin) -> bool:
+        """End what processes hold that have ended; return whether there was something."""
+        rows = await self.fetch_rows(UNSEEN, {})
+        begin()
+        missing = {(str(kind), str(name)): str(sign) for kind, name, sign in rows}
+        gone = self._departures.note(asyncio.get_running_loop().time(), missing)
+        ended: list[Row] = []
+        for kind, statement in (("lease", END_LEASES), ("worker", END_WORKERS)):
+            names = [one for one in gone if one[0] == kind]
+            if names:
+                values = {
+                    "names": [name for _, name in names],
+                    "signs": [missing[one] for one in names],
+                }
+                ended += await self.fetch_rows(statement, values)
+        return bool(ended)
+
     async def close(self) -> None:
         """End all leases and close all connections."""
         leases = await self._renewal.stop()
         if leases:
             await self._release_group(leases)
         await asyncio.gather(self._pool.close(), self._renewal_pool.close())
+
+
+def _withdraw() -> None:
+    """Let `close` of the journal end the session."""
+    raise WithdrawnError
 
 
 async def _fetch_all(
