@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -86,7 +86,7 @@ def _build_keywords(file: AgentFile) -> dict[str, object]:
     _refuse_secrets(file, (), file.content)
     forms = find_keyword_forms()
     known = {*forms, *_CONVERTED, *_MIDDLEWARES}
-    _check_names(file, (), file.content, known)
+    check_names(file, (), file.content, known)
     keywords: dict[str, object] = {
         name: _convert_setting(file, (name,), value, forms[name])
         for name, value in file.content.items()
@@ -115,8 +115,8 @@ def _convert_setting(file: AgentFile, at: KeyPath, value: object, form: FileForm
     if at == ("prices",) and isinstance(value, str) and _names_prices(value):
         return _read_prices(file, at, value)
     if form.written_as == "name":
-        return _import_name(file, at, _convert_value(file, at, value, str))
-    return _convert_plain(file, at, value, form.plain)
+        return import_name(file, at, _convert_value(file, at, value, str))
+    return convert_plain(file, at, value, form.plain)
 
 
 def _names_prices(value: str) -> bool:
@@ -135,7 +135,7 @@ def _read_prices(file: AgentFile, at: KeyPath, value: str) -> Prices:
 def _import_all(file: AgentFile, at: KeyPath, value: object) -> list[object]:
     """Import the names of a list. A name may stand for a list, whose items are added."""
     names = _convert_value(file, at, value, list[str])
-    objects = [_import_name(file, at, path) for path in names]
+    objects = [import_name(file, at, path) for path in names]
     return [item for found in objects for item in (found if isinstance(found, list) else (found,))]
 
 
@@ -153,7 +153,8 @@ def _refuse_secrets(file: AgentFile, at: KeyPath, value: object) -> None:
         file.raise_error(at, "looks like a secret, which must not be in a file", _NO_SECRETS)
 
 
-def _check_names(file: AgentFile, at: KeyPath, table: Iterable[str], known: Iterable[str]) -> None:
+def check_names(file: AgentFile, at: KeyPath, table: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ConfigurationError, with the nearest known name, if a table has a name that is not known."""
     names = sorted(known)
     for name in table:
         if name not in names:
@@ -169,7 +170,7 @@ def _convert_struct(file: AgentFile, at: KeyPath, value: object, kind: type[Stru
             at, f"must be a table, got {_describe_type(value)}", f"Write [{'.'.join(at)}]"
         )
     forms = find_forms(get_type_hints(kind))
-    _check_names(file, at, value, forms)
+    check_names(file, at, value, forms)
     values = {
         name: _convert_setting(file, (*at, name), inner, forms[name])
         for name, inner in value.items()
@@ -189,9 +190,9 @@ def _build_middleware(file: AgentFile, name: str) -> AnyMiddleware:
         file.raise_error(
             (name,), f"must be a table, got {_describe_type(value)}", f"Write [{name}]"
         )
-    _check_names(file, (name,), value, kinds)
+    check_names(file, (name,), value, kinds)
     arguments = {
-        key: _convert_plain(file, (name, key), inner, kinds[key]) for key, inner in value.items()
+        key: convert_plain(file, (name, key), inner, kinds[key]) for key, inner in value.items()
     }
     try:
         return make(**arguments)
@@ -199,9 +200,9 @@ def _build_middleware(file: AgentFile, name: str) -> AnyMiddleware:
         file.raise_error((name, error.argument.partition("[")[0]), error.problem, error.fix)
 
 
-def _convert_plain(file: AgentFile, at: KeyPath, value: object, kind: object) -> object:
+def convert_plain(file: AgentFile, at: KeyPath, value: object, kind: object) -> object:
     """Convert a value to its type. TOML has no null, so `false` stands for None."""
-    if value is False and _may_be_none(kind):
+    if value is False and may_be_none(kind):
         return None
     if isinstance(value, int | float) and Decimal in get_args(kind):
         value = repr(value)  # the number as it is written
@@ -216,7 +217,8 @@ def _convert_value(file: AgentFile, at: KeyPath, value: object, kind: type[A]) -
         file.raise_error(at, problem[:1].lower() + problem[1:])
 
 
-def _may_be_none(kind: object) -> bool:
+def may_be_none(kind: object) -> bool:
+    """Whether a value of a type may be None, which a file writes as `false`."""
     try:
         msgspec.convert(None, kind)
     except msgspec.ValidationError:
@@ -253,7 +255,7 @@ def _read_key(file: AgentFile) -> str:
     return key
 
 
-def _import_name(file: AgentFile, at: KeyPath, name: str) -> object:
+def import_name(file: AgentFile, at: KeyPath, name: str) -> object:
     """Import the object that `module:name` names."""
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
@@ -364,7 +366,7 @@ def _find_plain_type(kind: object) -> object | None:
 
 def _find_item_type(kind: object) -> object | None:
     """Return the type of the items of a list type, or None for another type."""
-    is_list = get_origin(kind) in (Iterable, Sequence)
+    is_list = get_origin(kind) in (Iterable, Sequence, Collection)
     return get_args(kind)[0] if is_list else None
 
 

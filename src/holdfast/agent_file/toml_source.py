@@ -37,12 +37,16 @@ class AgentFile:
         self, at: KeyPath, problem: str, fix: str = "", *, argument: str = ""
     ) -> NoReturn:
         """Raise ConfigurationError for the key `at`, with its line or that of its table."""
+        where = self.find_place(at)
+        name = argument or ".".join(at)
+        raise ConfigurationError(f"{where}: {name}" if name else where, problem, fix=fix)
+
+    def find_place(self, at: KeyPath) -> str:
+        """Return the name of the file, with the line of a key or of its table."""
         line = next(
             (self.lines[at[:end]] for end in range(len(at), 0, -1) if at[:end] in self.lines), None
         )
-        where = self.path.name if line is None else f"{self.path.name}:{line}"
-        name = argument or ".".join(at)
-        raise ConfigurationError(f"{where}: {name}" if name else where, problem, fix=fix)
+        return self.path.name if line is None else f"{self.path.name}:{line}"
 
 
 def read_agent_file(path: Path) -> AgentFile:

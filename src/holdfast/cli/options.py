@@ -192,10 +192,10 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", metavar="ADDRESS", help=about)
 
 
-def add_grace(parser: argparse.ArgumentParser) -> None:
-    """Add `--grace` of a process that drives turns."""
+def add_grace(parser: argparse.ArgumentParser, default: float | None = 60.0) -> None:
+    """Add `--grace` of a process that drives turns; `default` is its value if it is not given."""
     about = "how long to wait for writing tools after SIGTERM; default: 60"
-    parser.add_argument("--grace", type=float, default=60.0, metavar="SECONDS", help=about)
+    parser.add_argument("--grace", type=float, default=default, metavar="SECONDS", help=about)
 
 
 def check_grace(grace: float) -> None:
@@ -209,7 +209,7 @@ def add_drain(parser: argparse.ArgumentParser) -> None:
         "how long to serve, after SIGTERM and before --grace, the requests whose client cannot come"
         " back for the answer; default: 30"
     )
-    parser.add_argument("--drain", type=float, default=30.0, metavar="SECONDS", help=about)
+    parser.add_argument("--drain", type=float, metavar="SECONDS", help=about)
 
 
 def build_chat_agent(args: argparse.Namespace) -> Agent[str]:

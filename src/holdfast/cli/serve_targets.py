@@ -15,6 +15,9 @@ from holdfast.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from holdfast.hosting.bound_agents import AnyAgent
 
+SETTINGS_FILE = "holdfast.toml"
+"""The file with the settings of `holdfast serve`, which describes no agent."""
+
 ABOUT_TARGET = "TOML file of an agent, a folder with such files, or module:agent"
 """The help of a command about its targets."""
 
@@ -37,7 +40,7 @@ def load_targets(targets: Sequence[str]) -> list[AnyAgent]:
 def _load_target(target: str) -> list[AnyAgent]:
     path = Path(target)
     if path.is_dir():
-        files = sorted(path.glob("*.toml"))
+        files = sorted(one for one in path.glob("*.toml") if one.name != SETTINGS_FILE)
         if not files:
             raise ConfigurationError("TARGET", f"the folder {target!r} has no .toml file", fix=FIX)
         return [_load_file(file) for file in files]
