@@ -28,6 +28,10 @@ settings.register_profile("fixed", settings.get_profile("suite"), derandomize=Tr
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
+# Imports and collected tests are kept until the end, so that collections meanwhile find little and cost seconds.
+gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Leave the imported modules and the collected tests out of every later garbage collection.
@@ -36,6 +40,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -186,7 +186,7 @@ def test_the_quickest_tests_of_a_line_are_chosen_first() -> None:
 
 
 def judge(run: mutants.Run) -> str:
-    trial = mutants.Trial(mutants.Mutant("shop.py", 0, 1, 1, "old", "new"), run, limit=0.3)
+    trial = mutants.Trial(mutants.Mutant("shop.py", 0, 1, 1, "old", "new"), run, limit=2.0)
     try:
         while (verdict := trial.poll()) is None:
             time.sleep(0.02)
@@ -200,6 +200,7 @@ def wait_forever(mutant: mutants.Mutant | None, _folder: Path) -> int:
     return 0
 
 
+@pytest.mark.slow  # takes half a second or more
 def test_a_mutant_whose_tests_hang_is_killed_by_the_limit() -> None:
     assert judge(lambda mutant, folder: wait_forever(mutant, folder) if mutant else 0) == "limit"
 

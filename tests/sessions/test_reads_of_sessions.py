@@ -146,9 +146,15 @@ async def test_an_append_waits_for_a_few_reads_only(tmp_path: Path) -> None:
             await journal.append("r", TurnOpened(f"t{number}", 1.0, user("Hi")))
             ended.append("append")
 
-        # All of them wait when the thread comes to the first one, however slow the loop is.
-        gate = threading.Event()
-        journal._writer.submit(WriterJob(lambda _: gate.wait(60), writes=False))
+        # All of them wait when the thread comes to the first one, however slow it or the loop is.
+        has_begun, gate = threading.Event(), threading.Event()
+
+        def hold(_: object) -> None:
+            has_begun.set()
+            gate.wait(60)
+
+        journal._writer.submit(WriterJob(hold, writes=False))
+        await asyncio.to_thread(has_begun.wait, 60)
         waiting = [asyncio.ensure_future(one) for one in (*[read() for _ in range(200)], append(2))]
         while journal._writer._queue.qsize() <= 200:
             await asyncio.sleep(0)
