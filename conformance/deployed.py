@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from tests.free_ports import free_port
+
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "deploy-a-service.md"
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
@@ -21,13 +23,6 @@ _FILE = re.compile(r'^```\w+ title="(?P<name>[^"]+)"\n(?P<text>.*?)^```$', re.MU
 def read_page_file(name: str) -> str:
     """Return a file that the page shows."""
     return {found["name"]: found["text"] for found in _FILE.finditer(PAGE.read_text())}[name]
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ServedAgents:

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.free_ports import free_port
+
 
 class CannotRun(Exception):
     """This machine has no server, or does not let it run."""
@@ -27,19 +29,13 @@ def _find_program() -> str:
     return found
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class NatsServer:
     """Started by the constructor; `stop` ends it and removes its files."""
 
     def __init__(self, *options: str) -> None:
         self._program = _find_program()
         self.home = Path(tempfile.mkdtemp(prefix="holdfast-nats-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None

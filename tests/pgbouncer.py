@@ -15,7 +15,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.postgres_server import CannotRun, PostgresServer, free_port
+from tests.free_ports import free_port
+from tests.postgres_server import CannotRun, PostgresServer
 
 _SETTINGS = """
 [databases]

@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
+from tests.free_ports import free_port
 
 if TYPE_CHECKING:
     import pytest
@@ -49,13 +49,6 @@ def _programs(home: Path) -> Path:
         shutil.copytree(package / "pginstall", home / package.name / "pginstall")
         package = home / package.name
     return package / "pginstall" / "bin"
-
-
-def free_port() -> int:
-    """Return a port that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class PostgresServer:

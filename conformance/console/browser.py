@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.free_ports import free_port
 
 from holdfast.testing.emulator import EmulatedRequest, Pace, call
 from holdfast.testing.emulator.faults import Fault
@@ -89,7 +90,7 @@ class KillableService:
         self.folder = folder
         (folder / "shop.py").write_text(AGENTS.replace("BASE_URL", base_url))
         self.journal = f"sqlite:///{folder}/talk.db"
-        self.port = "0"
+        self.port = str(free_port())
         self.console = ""
         self.options: tuple[str, ...] = ()
         """More arguments of `holdfast serve`, from the next start on."""
@@ -109,7 +110,6 @@ class KillableService:
             name, _, value = line.strip().partition(" ")
             if name == "console":
                 self.console = f"{value.strip()}/"
-                self.port = self.console.split(":")[2].split("/")[0]
                 return
         raise AssertionError("the service ended")
 

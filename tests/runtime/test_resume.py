@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.server.processes import free_port
+from tests.free_ports import free_port
 from tests.tool_results import texts_of_results
 
 from adh.transcript.outcome import OutcomeKind, describe_failure

@@ -15,17 +15,11 @@ from typing import Self
 
 import aiohttp
 import msgspec
+from tests.free_ports import free_port
 from tests.server.note_agent import final_text
 
 _WAIT = aiohttp.ClientTimeout(total=None, sock_connect=5)
 GONE = (aiohttp.ClientError, OSError, asyncio.IncompleteReadError)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ServedProcess:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import sys
@@ -192,7 +193,13 @@ def check_port(port: int) -> None:
 
 
 def find_port() -> int:
-    """Return a port of this machine that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port of this machine that is free now.
+
+    It is below those that systems give to connections: one of those might be taken while the service restarts.
+    """
+    dice = random.SystemRandom()
+    while True:
+        port = dice.randrange(10_000, 32_000)
+        with suppress(OSError):
+            check_port(port)
+            return port

@@ -13,8 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
-
-from registration.parties import find_port
+from tests.free_ports import free_port
 
 _SECONDS = 60
 
@@ -48,7 +47,7 @@ class Started:
 @asynccontextmanager
 async def start_demo(folder: Path, *arguments: str) -> AsyncIterator[Started]:
     """Start the demo, and read what it prints until it is ready."""
-    port = find_port()
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "registration", "demo"),
         *("--folder", str(folder), "--port", str(port), *arguments),

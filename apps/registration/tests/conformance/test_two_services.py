@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from apps.registration.tests.flow.test_registration_by_chat import TO_PHOTO
+from tests.free_ports import free_port
 
 from registration.fixtures import list_codes
-from registration.parties import Parties, ServiceProcess, emulate_parties, find_port
+from registration.parties import Parties, ServiceProcess, emulate_parties
 from registration.store import open_database
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class _Parent:
 
 @asynccontextmanager
 async def _serve_twice(folder: Path, url: str) -> AsyncIterator[tuple[Parties, _Parent]]:
-    ports = [find_port(), find_port()]
+    ports = [free_port(), free_port()]
     async with emulate_parties(folder, ports[0], url) as parties:
         environment = {**parties.environment, "REGISTRATION_REQUESTS_PER_WINDOW": "1000"}
         services = [ServiceProcess(environment, port, log=folder / f"{port}.log") for port in ports]

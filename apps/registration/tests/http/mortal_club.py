@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -22,6 +20,7 @@ from apps.registration.tests.flow.chat_club import KEYS
 from apps.registration.tests.http.prepared import BEFORE_SEASON, prepare_session
 from apps.registration.tests.http.served_club import Served
 from apps.registration.tests.http.whole_registrations import accept_photo, find_step
+from tests.free_ports import free_port
 
 from holdfast.testing import Emulator
 from registration.club.codes import RegistrationCode
@@ -111,7 +110,7 @@ class MortalClub(Served):
     async def start_other(self) -> None:
         """Start a second process on the same database and journal."""
         self.other = (self.pid, self.port)
-        self.port = _find_port()
+        self.port = free_port()
         await self.start()
         self.turn_to_other()
 
@@ -180,7 +179,7 @@ async def open_mortal_club(folder: Path, database: str, journal: str) -> AsyncIt
         )
         opened = await open_database(database)
         stack.push_async_callback(opened.close)
-        port = _find_port()
+        port = free_port()
         club = MortalClub(http, f"http://127.0.0.1:{port}", model, providers, opened)
         club.port = port
         club.environment = {
@@ -199,14 +198,6 @@ async def open_mortal_club(folder: Path, database: str, journal: str) -> AsyncIt
         providers.payments.send_webhooks_to(f"{club.address}/webhooks/payments")
         await club.start()
         yield club
-
-
-def _find_port() -> int:
-    """Return a free port that no outgoing connection takes while the service is dead."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise OSError("no port is free")
 
 
 async def _start_program() -> asyncio.subprocess.Process:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.registration.tests.http.served_club import serve_club
+from tests.free_ports import free_port
 
 from holdfast.testing.emulator import EmulatedRequest
 from registration.emulators.faults import Faults
@@ -75,8 +75,7 @@ class KillableClub:
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
         self.code = ""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.address = f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
