@@ -29,6 +29,7 @@ NAMESPACES = (
     "holdfast.event_log",
     "holdfast.events",
     "holdfast.journal",
+    "holdfast.mcp",
     "holdfast.middleware",
     "holdfast.models",
     "holdfast.openapi",

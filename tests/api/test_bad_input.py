@@ -159,6 +159,8 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Resilience": {},
     "ResponseHandler": {},
     "ResponseReader": {},
+    "McpLimits": {},
+    "McpTimeouts": {},
     "OpenAPIOptions": {},
     "SyncClient": {"base_url": "http://127.0.0.1:8000"},
     "Rule": {"tool": "pay"},
@@ -202,6 +204,7 @@ RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_conte
 """Where the records of runs are, and the messages that they are made of."""
 
 MADE_BY_RUNS = {
+    *("McpProgress", "McpServerChanged"),
     "AcceptedTurn",
     *("BatchItem", "BatchProgress", "BatchResult", "BatchRun"),
     *("Observation", "ObservedAttempt", "ObservedTarget", "ObservedTool", "ObservedTurn"),
@@ -297,6 +300,7 @@ ELSEWHERE = {
     "FunctionRetry",
     "Skills",
     "ToolSearch",  # of toolsets: tests/tools/test_tool_search.py
+    *("McpServer", "McpEmulator", "read_mcp_file"),  # tests/mcp/test_mcp_options.py
     *("OpenAPIToolset", "OpenAPIOperation"),  # from a file: tests/openapi/test_openapi_toolset.py
     "probe_endpoint",  # it sends requests: tests/wire/test_probe.py
 }

@@ -63,6 +63,7 @@ INNER = {
     "AgentKeywords": "the keywords of Agent, for type checkers",
     "ToolKeywords": "the keywords of `@tool`, for type checkers",
     "SchemaToolKeywords": "the keywords of `Tool.from_schema`, for type checkers",
+    "McpKeywords": "the keywords of McpServer, for type checkers",
     "RunKeywords": "the keywords of Agent.run, for type checkers",
     "SubmitKeywords": "the keywords of Agent.submit, for type checkers",
     "ResumeKeywords": "the keywords of Agent.resume, for type checkers",

@@ -33,7 +33,10 @@ from holdfast.runtime.compile import AgentKeywords
 
 A = TypeVar("A")
 
-_CONVERTED = frozenset({"instructions_file", "api_key_env"})  # they set another keyword of `Agent`
+_MCP = "mcp"
+_CONVERTED = frozenset(
+    {"instructions_file", "api_key_env", _MCP}
+)  # they set another keyword of `Agent`
 _MIDDLEWARES: dict[str, tuple[Callable[..., AnyMiddleware], dict[str, object]]] = {
     "permissions": (
         ToolPermission,
@@ -83,7 +86,8 @@ def load_agent(path: str | os.PathLike[str], make: Callable[..., A]) -> A:
 
 def _build_keywords(file: AgentFile) -> dict[str, object]:
     """Return the keywords of `Agent`. Raises ConfigurationError."""
-    _refuse_secrets(file, (), file.content)
+    # A server's own check of secrets knows "${NAME}".
+    _refuse_secrets(file, (), {key: one for key, one in file.content.items() if key != _MCP})
     forms = find_keyword_forms()
     known = {*forms, *_CONVERTED, *_MIDDLEWARES}
     check_names(file, (), file.content, known)
@@ -98,11 +102,33 @@ def _build_keywords(file: AgentFile) -> dict[str, object]:
         keywords["instructions"] = _read_instructions(file)
     if "api_key_env" in file.content:
         keywords["api_key"] = _read_key(file)
+    if _MCP in file.content:
+        named = _import_all(file, ("toolsets",), file.content.get("toolsets", []))
+        keywords["toolsets"] = [*named, *_make_servers(file)]
     middlewares = [_build_middleware(file, name) for name in file.content if name in _MIDDLEWARES]
     if middlewares:
         named = _import_all(file, ("middleware",), file.content.get("middleware", []))
         keywords["middleware"] = [*named, *middlewares]
     return keywords
+
+
+def _make_servers(file: AgentFile) -> list[object]:
+    """Make the MCP servers that the tables `[mcp.NAME]` describe."""
+    # Imported here because few files have servers.
+    from holdfast.mcp.mcp_file import ServerTableError, make_server
+
+    tables = file.content[_MCP]
+    if not isinstance(tables, dict):
+        file.raise_error((_MCP,), "must hold a table for each server", f"Write [{_MCP}.NAME]")
+    servers: list[object] = []
+    for name, table in tables.items():
+        try:
+            server = make_server(name, table)
+        except ServerTableError as error:
+            file.raise_error((_MCP, name, *error.keys), error.problem, error.fix)
+        if server is not None:
+            servers.append(server)
+    return servers
 
 
 def _convert_setting(file: AgentFile, at: KeyPath, value: object, form: FileForm) -> object:

@@ -1,4 +1,4 @@
-"""`holdfast emulate`: the provider emulator as a server, for any framework in any language.
+"""`holdfast emulate`: the emulators of providers and of MCP servers, for any framework in any language.
 
 It listens on loopback unless another address is given, and it needs no key. Without a script it
 calls the tools that a request offers and answers with an object of the schema that it asks for.
@@ -7,7 +7,9 @@ calls the tools that a request offers and answers with an object of the schema t
 from __future__ import annotations
 
 import argparse
+import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.run_printer import make_printable
@@ -57,12 +59,19 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         help="the endpoint of Chat Completions that it plays, such as groq or vllm; default: openai",
     )
     sub.add_argument(
+        "--mcp",
+        choices=["stdio", "http"],
+        help="play an MCP server on this transport instead, with the faults that --fault names",
+    )
+    sub.add_argument(
         "--seed", type=int, default=1, help="the same seed makes the same requests fail"
     )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C, or until a fault ends the process."""
+    if args.mcp is not None:
+        return _play_mcp_server(args)
     from holdfast.testing.emulator import Listen, serve
 
     check_value("--port", args.port, Annotated[int, between(0, 65535)])
@@ -78,6 +87,18 @@ def main(args: argparse.Namespace) -> int:
         dress=args.dress,
     )
     raise KeyboardInterrupt
+
+
+def _play_mcp_server(args: argparse.Namespace) -> int:
+    """Become an MCP server, which may die of a fault."""
+    from holdfast.testing.mcp_emulator import McpEmulator
+
+    faults = [None if one == "none" else one for one in args.fault]
+    with TemporaryDirectory(prefix="holdfast-mcp-") as folder:
+        command = McpEmulator(folder, faults=faults).command
+        words = ["--http", str(args.port)] if args.mcp == "http" else []
+        # A process of its own, so that the folder is removed after its death.
+        return subprocess.run([*command, *words], check=False).returncode  # noqa: S603  # REASON: our own program
 
 
 def _read_arguments(args: argparse.Namespace) -> tuple[Replies, FaultScript]:

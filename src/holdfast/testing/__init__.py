@@ -1,4 +1,4 @@
-"""Tools for tests: a scripted model, a fake clock, and a provider emulator that injects faults.
+"""Tools for tests: a scripted model, a fake clock, and emulators that inject faults.
 
 The runtime must never import this public package, which must never need a network. Names are
 imported on first use, because pytest loads this package in every project with Holdfast installed.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.testing.fake_clock import FakeClock as FakeClock
     from holdfast.testing.fake_clock import FixedRng as FixedRng
     from holdfast.testing.fake_clock import no_waits as no_waits
+    from holdfast.testing.mcp_emulator import McpEmulator as McpEmulator
     from holdfast.testing.replaying import ReplayDifference as ReplayDifference
     from holdfast.testing.replaying import ReplayResult as ReplayResult
     from holdfast.testing.replaying import replay as replay
@@ -31,6 +32,7 @@ _HOME: dict[str, str] = {
     "EngineConformance": "holdfast.testing.engine_conformance",
     "FakeClock": "holdfast.testing.fake_clock",
     "FixedRng": "holdfast.testing.fake_clock",
+    "McpEmulator": "holdfast.testing.mcp_emulator",
     "ReplayDifference": "holdfast.testing.replaying",
     "ReplayResult": "holdfast.testing.replaying",
     "ScriptedModel": "holdfast.testing.scripted",
