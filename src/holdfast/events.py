@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.core.deltas import RefusalDelta as RefusalDelta
     from holdfast.core.deltas import TextDelta as TextDelta
     from holdfast.core.deltas import ToolCallDelta as ToolCallDelta
+    from holdfast.core.events import DoubtChecked as DoubtChecked
     from holdfast.core.events import Event as Event
     from holdfast.core.events import FailedTarget as FailedTarget
     from holdfast.core.events import HistoryCompacted as HistoryCompacted
@@ -72,6 +73,7 @@ _HOME: dict[str, str] = {
     "CharactersReplaced": "holdfast.core.deltas",
     "CircuitBreakerTriggered": "holdfast.core.notices",
     "CustomNotice": "holdfast.core.notices",
+    "DoubtChecked": "holdfast.core.events",
     "DuplicateCall": "holdfast.core.notices",
     "Event": "holdfast.core.events",
     "EventObserver": "holdfast.telemetry.observers",

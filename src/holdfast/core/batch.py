@@ -19,7 +19,7 @@ from typing import Final
 
 from holdfast.core.effects import CopyResult, Effect, RunTool, call_index, tool_key
 from holdfast.core.errors import ErrorInfo
-from holdfast.core.events import ToolFinished
+from holdfast.core.events import DoubtChecked, ToolFinished
 from holdfast.core.json_strict import NotJson, read_strict_json
 from holdfast.core.messages import Message, Text, ToolCall, ToolResult, tool_results, user
 
@@ -51,7 +51,9 @@ class Batch:
         "_iteration",
         "_turn",
         "_unfinished",
+        "begun_at",
         "calls",
+        "checks",
         "has_begun",
         "results",
     )
@@ -78,10 +80,18 @@ class Batch:
         self.results: dict[int, ToolResult] = {}
         self.has_begun = False
         """Whether the tools may have started, in this process or an earlier one."""
+        self.begun_at = 0.0
+        self.checks: dict[str, tuple[DoubtChecked, ...]] = {}
+        """The answers of checks, by the key of their call."""
 
-    def begin(self) -> None:
+    def begin(self, at: float) -> None:
         """Note that the tools may have started from now on."""
-        self.has_begun = True
+        self.has_begun, self.begun_at = True, at
+
+    def add_check(self, event: DoubtChecked) -> None:
+        """Store the answer of a check of one call."""
+        key = find_checked_call(event.key)
+        self.checks[key] = (*self.checks.get(key, ()), event)
 
     def is_whole(self) -> bool:
         """Whether every call has its result."""
@@ -156,6 +166,15 @@ class OutputCall(Batch):
     def build_message(self) -> Message:
         """Return the result as a text of the user."""
         return user(self.results[0].text)
+
+
+def find_checked_call(key: str) -> str:
+    """Return the key of the call that a check was about.
+
+    >>> find_checked_call("t1.i0.tool.2.check.0")
+    't1.i0.tool.2'
+    """
+    return key.rpartition(".check.")[0]
 
 
 def find_duplicate_calls(calls: Sequence[ToolCall]) -> dict[int, int]:

@@ -174,6 +174,11 @@ def call_index(key: str) -> int:
     return int(key.rpartition(".")[2])
 
 
+def check_key(key: str, number: int) -> str:
+    """Return the key of a check of a tool call: `t1.i0.tool.2.check.0`."""
+    return f"{key}.check.{number}"
+
+
 def begun_key(turn: int, iteration: int) -> str:
     """`t1.i0.begun`"""
     return f"t{turn}.i{iteration}.begun"

@@ -170,6 +170,26 @@ class ToolsBegun(Struct, frozen=True, tag="tools_begun"):
     at: float
 
 
+Verdict: TypeAlias = Literal["happened", "not_happened", "unknown"]
+"""Whether a call in doubt took effect."""
+
+
+class DoubtChecked(Struct, frozen=True, tag="doubt_checked", omit_defaults=True):
+    """A check looked whether a call in doubt took effect. Key: `t{turn}.i{iteration}.tool.{index}.check.{number}`.
+
+    It is saved before the answer is used. `result` is that of a call that happened, and `why` the reason of
+    an unknown outcome. `settled` says that the check began when the call could not act any more: only then
+    the call is made again after "not_happened", and this event is the marker of the repetition.
+    """
+
+    key: str
+    at: float
+    verdict: Verdict
+    result: ToolResult | None = None
+    why: str = ""
+    settled: bool = False
+
+
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
     """One call has its result, a success or an error. Key: `t{turn}.i{iteration}.tool.{index}`.
 
@@ -390,6 +410,7 @@ Event: TypeAlias = (
     | ModelFailed
     | ResultsWithheld
     | ToolsBegun
+    | DoubtChecked
     | ToolFinished
     | OutputChecked
     | QuestionAsked

@@ -23,6 +23,7 @@ from holdfast.core.batch import (
     Batch,
     OutputCall,
     count_distinct_calls,
+    find_checked_call,
 )
 from holdfast.core.cost import Cost, CostSum
 from holdfast.core.errors import ErrorCategory, ErrorInfo, IllegalEventError, Landed
@@ -129,6 +130,15 @@ class SessionMachine:
         """Whether the tools of this iteration may have started, in this process or an earlier one."""
         return self._batch.has_begun
 
+    @property
+    def tools_begun_at(self) -> float:
+        """When the tools of this iteration began, in seconds since the epoch; 0 if they did not."""
+        return self._batch.begun_at
+
+    def find_checks(self, key: str) -> tuple[ev.DoubtChecked, ...]:
+        """Return the answers of the checks of a call so far, by its key."""
+        return self._batch.checks.get(key, ())
+
     def take_snapshot(self) -> SessionSnapshot | None:
         """Return all that the next turn needs; None while a turn is open, or before the first."""
         if self.phase is not Phase.IDLE or self.last_event is None:
@@ -208,6 +218,10 @@ class SessionMachine:
         """Return the key of an event that ends no effect; None for an event that must end one."""
         if isinstance(event, ev.ToolsBegun):  # first, since it comes in every iteration
             return None if self._batch.has_begun else ef.begun_key(self.turn, self.iteration)
+        if isinstance(event, ev.DoubtChecked):
+            call = find_checked_call(event.key)
+            is_open = call in self._planned and self._batch.has_begun
+            return ef.check_key(call, len(self.find_checks(call))) if is_open else None
         if isinstance(event, _NUMBERED):
             check_flags(event)
             return ef.turn_key(self.turn + 1)
@@ -542,7 +556,8 @@ _HANDLERS: dict[type[ev.Event], Callable[..., None]] = {
     ev.ModelReplied: SessionMachine._on_model_replied,
     ev.ModelFailed: SessionMachine._on_model_failed,
     ev.ResultsWithheld: SessionMachine._on_results_withheld,
-    ev.ToolsBegun: lambda machine, _: machine._batch.begin(),
+    ev.ToolsBegun: lambda machine, event: machine._batch.begin(event.at),
+    ev.DoubtChecked: lambda machine, event: machine._batch.add_check(event),
     ev.ToolFinished: SessionMachine._on_tool_finished,
     ev.OutputChecked: SessionMachine._on_output_checked,
     ev.QuestionAsked: lambda machine, event: machine.questions.add_question(event),

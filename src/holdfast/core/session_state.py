@@ -63,6 +63,7 @@ TRANSITIONS: dict[Phase, dict[type[ev.Event], tuple[Phase, ...]]] = {
     },
     Phase.TOOLS: {
         ev.ToolsBegun: (Phase.TOOLS,),
+        ev.DoubtChecked: (Phase.TOOLS,),
         ev.ToolFinished: (Phase.TOOLS, Phase.CLOSING, Phase.MODEL),
         ev.QuestionAsked: (Phase.TOOLS,),
         ev.QuestionAnswered: (Phase.TOOLS,),

@@ -128,6 +128,7 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     registry = finish_registry(registry, output, chain, is_complete=not (comes_later or known))
     retry = keywords["retry"] or RetryOptions()
     tools = _compile_tool_call_options(keywords, retry, chain.middlewares)
+    _check_time_limits(registry, tools)
     clock = keywords["clock"] or SystemClock()
     check_cost_limit(limits, keywords["prices"], tuple(models), clock.now())
     _check_cost_middlewares(chain.middlewares, keywords["prices"])
@@ -163,6 +164,15 @@ def compile_plan(keywords: AgentKeywords) -> AgentPlan:
     if hosted or is_strict or is_native or keywords["settings"] is not None:
         check_wires(plan)
     return plan
+
+
+def _check_time_limits(registry: Registry, tools: ToolCallOptions) -> None:
+    """Raise ConfigurationError for a tool with a check and without a time limit."""
+    for tool in registry:
+        if tool.check is not None and (tool.timeout or tools.tool_timeout) is None:
+            problem = f"is missing, and {tool.name} has a check"
+            fix = "Without a limit nobody knows from when on it can no longer act: set one"
+            raise ConfigurationError("tool.timeout", problem, fix=fix)
 
 
 class ComposedCall(TypedDict):

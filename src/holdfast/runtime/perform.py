@@ -46,6 +46,7 @@ from holdfast.resilience.pipeline import (
     Outcome,
 )
 from holdfast.runtime.active_turn import ActiveTurn
+from holdfast.runtime.doubt import DoubtGuard, LeftInDoubtError, UseTool, left_in_doubt
 from holdfast.runtime.finalize import close_turn
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.before_turn import accept_turn
@@ -71,14 +72,21 @@ def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool, with the hooks around it. A failure becomes a text for the model."""
-    call = HookedCall(run, effect, partial(_use_tool, run)) if run.hooks.chain.has_hooks else None
+    use: UseTool = partial(_use_tool, run)
+    guard = _make_guard(run, effect, use)
+    if guard is not None:
+        use = guard.use_tool
+    call = HookedCall(run, effect, use) if run.hooks.chain.has_hooks else None
     outcome: Outcome[ToolResult]
-    if run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect):
+    is_left = run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect)
+    if is_left and guard is None:
         event = _make_in_doubt(run, effect)
         outcome = Done(event.result, attempts=0)
         return event if call is None else await call.call_after_tool(event, outcome)
-    outcome = await (_use_unhooked(run, effect) if call is None else call.run_tool())
-    event = _finish_tool(run, effect, outcome)
+    outcome = await (_use_unhooked(run, effect, use) if call is None else call.run_tool())
+    if guard is not None and is_left and not guard.is_reached:
+        outcome = left_in_doubt(effect.call)
+    event = _finish_tool(run, effect, outcome, guard.note if guard is not None else "")
     if call is not None:
         event = await call.call_after_tool(event, outcome)
     if run.plan.output is None:
@@ -88,7 +96,13 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     return finish_output_call(run, event, outcome)
 
 
-def _use_unhooked(run: ActiveTurn, effect: RunTool) -> Awaitable[Outcome[ToolResult]]:
+def _make_guard(run: ActiveTurn, effect: RunTool, use: UseTool) -> DoubtGuard | None:
+    """Return the guard of a tool that has a check; None for any other."""
+    tool = run.plan.registry.get(effect.call.name)
+    return None if tool is None or tool.check is None else DoubtGuard(run, effect, use)
+
+
+def _use_unhooked(run: ActiveTurn, effect: RunTool, use: UseTool) -> Awaitable[Outcome[ToolResult]]:
     """Check the call and run its tool; no hook can replace, deny or stop it."""
     registry, call = run.plan.registry, effect.call
     checked = check_call(
@@ -98,7 +112,7 @@ def _use_unhooked(run: ActiveTurn, effect: RunTool) -> Awaitable[Outcome[ToolRes
         by_code=effect.by_code,
         now=run.plan.clock.now(),
     )
-    return _use_tool(run, effect, checked)
+    return use(effect, checked)
 
 
 def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
@@ -198,7 +212,10 @@ def _to_log_line(name: str) -> str:
     return escape_invisible(redact(name)).replace("\n", "\\n")
 
 
-def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult]) -> ToolFinished:
+def _finish_tool(
+    run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult], note: str
+) -> ToolFinished:
+    """Return the event of a call that has ended; `note` is the answer of its check, for the model."""
     call = effect.call
     at = run.plan.clock.now()
     notes = run.usage_meters.get(effect.key)
@@ -234,8 +251,9 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
     )
     in_doubt = not outcome.may_repeat and _may_write(run, call)
     text = _failure_text(run, call, outcome)
-    if in_doubt:
-        text = f"{text if text.endswith(('.', '!', '?')) else text + '.'}{IN_DOUBT_NOTE}"
+    if in_doubt or note:
+        note = f"{note}{IN_DOUBT_NOTE if in_doubt else ''}"
+        text = f"{text if text.endswith(('.', '!', '?')) else text + '.'}{note}"
     content = (Text(text),)
     result = ToolResult(call.id, call.name, content, is_error=True, in_doubt=in_doubt)
     return ToolFinished(
@@ -252,6 +270,8 @@ def _finish_tool(run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult])
 def _failure_text(run: ActiveTurn, call: ToolCall, outcome: Failed) -> str:
     """Return the text for the model about a failed tool, or about a failed hook of the tool."""
     error: BaseException = outcome.error
+    if isinstance(error, LeftInDoubtError):
+        return f"Error: {error}"
     if isinstance(error, MiddlewareError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     message = run.plan.secrets.remove_from(error_text(error))

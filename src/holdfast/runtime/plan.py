@@ -35,6 +35,7 @@ from holdfast.resilience.timeout.pausable_timeout import find_share
 from holdfast.runtime.instructions import AgentInstructions
 from holdfast.runtime.tool_attempt import ToolAttempt
 from holdfast.telemetry.observers import CheckedObserver
+from holdfast.tools.asking_checks import AskCheck, ask_check
 from holdfast.tools.registry import Registry
 from holdfast.tools.toolset import Lifespan, LifespanUse, Toolset
 
@@ -94,6 +95,8 @@ class AgentPlan:
     clock: Clock
     rng: Rng
     prices: Prices | None = None
+    ask_check: AskCheck = ask_check
+    """Asks the check of a write in doubt."""
     fingerprints: Fingerprints = field(default_factory=dict)
     """The values of one turn that cannot be saved; empty for the plan of the agent itself."""
 

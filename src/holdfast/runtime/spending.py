@@ -43,6 +43,7 @@ from holdfast.resilience.clock import Clock
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Operation, Outcome
 from holdfast.tools.checked_call import Invocation
 from holdfast.tools.context import UsageSink
+from holdfast.tools.threads import ThreadCall
 
 TokensLeft: TypeAlias = Callable[[], int | None]
 """Returns the remaining tokens; None without a limit."""
@@ -65,6 +66,7 @@ class UsageMeter(Struct, eq=False):
         money: the money of the turn; None without prices.
         cost: what the usage cost; None without prices.
         held: the amount that is reserved for model calls inside this call.
+        left_running: the work of a sync tool whose time was over, which may go on in its thread.
     """
 
     remaining: TokensLeft
@@ -73,6 +75,7 @@ class UsageMeter(Struct, eq=False):
     usage: Usage = NO_USAGE
     refusal: ErrorInfo | None = None
     last: Invocation | None = None
+    left_running: ThreadCall | None = None
     cost: Cost | None = None
     held: Decimal = ZERO
     _counted_runs: set[str] = set()

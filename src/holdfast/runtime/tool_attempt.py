@@ -158,6 +158,7 @@ def make_tool_operation(
             )
             done = await run_attempt(around, seen, run_once)
         call.payload.meter.refusal = done.info
+        call.payload.meter.left_running = done.left_running
         if done.result is not None:
             call.payload.meter.last = done
             return Done(done.result)

@@ -70,6 +70,7 @@ _ESSENCE: dict[type, Callable[[Any], object]] = {
     ev.ModelFailed: lambda event: (event.error.category, event.error.code),
     ev.ResultsWithheld: lambda event: (event.tools, event.error.category, event.error.code),
     ev.ToolFinished: _select_result,
+    ev.DoubtChecked: lambda event: (event.verdict, event.result, event.settled),
     ev.OutputChecked: lambda event: (event.parsed_by, event.problems, event.call),
     ev.QuestionAsked: lambda event: (event.kind, event.question),
     ev.QuestionAnswered: lambda event: event.answer,
@@ -124,6 +125,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ev.ToolFinished: lambda event: (
         f"{event.result.name} returns {shorten_line(event.result.text)!r}"
     ),
+    ev.DoubtChecked: lambda event: f"the check says {event.verdict.replace('_', ' ')}",
     ev.OutputChecked: _describe_check,
     ev.QuestionAsked: lambda event: f"{event.kind} {shorten_line(str(event.question))}",
     ev.QuestionAnswered: lambda event: f"the answer {shorten_line(str(event.answer))}",

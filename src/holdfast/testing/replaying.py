@@ -34,6 +34,7 @@ from holdfast.sessions.session_history import fold_history
 from holdfast.testing.event_text import describe_difference, describe_event
 from holdfast.testing.fake_clock import FakeClock
 from holdfast.testing.recording import Recording, Source, load_recording
+from holdfast.tools.asking_checks import CheckRequest
 
 if TYPE_CHECKING:
     from holdfast.agent import Agent
@@ -46,6 +47,7 @@ from holdfast.core.errors import exception_for
 from holdfast.core.messages import Reply, ToolResult
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import AnyQuestion, restore_answer
+from holdfast.resilience.clock import Clock, Rng
 from holdfast.resilience.pipeline import CallContext, Done, Failed, Outcome
 from holdfast.runtime.perform import IN_DOUBT_NOTE
 from holdfast.runtime.tool_attempt import ToolAttempt
@@ -185,7 +187,11 @@ class _Player:
 
     def _new_run(self, tape: Tape) -> ActiveTurn:
         plan = dataclasses.replace(
-            self._plan, ask_model=tape.ask_model, use_tool=tape.use_tool, clock=FakeClock()
+            self._plan,
+            ask_model=tape.ask_model,
+            use_tool=tape.use_tool,
+            ask_check=tape.ask_check,
+            clock=FakeClock(),
         )
         context = TurnContext(
             questions=QuestionBroker(tape.answer),
@@ -287,10 +293,11 @@ _BESIDE = (
     ev.QuestionAnswered,
     ev.QuestionUnanswered,
     ev.TurnResumed,
+    ev.DoubtChecked,
     ev.TurnInterrupted,
     ev.TurnClosed,
 )
-"""Events that need not happen again: tools do not run in a replay, so they ask no questions."""
+"""Events that need not happen again: tools do not run in a replay, so they ask no questions and no checks."""
 
 
 class DifferenceFound(BaseException):
@@ -402,6 +409,14 @@ class Tape:
         return Failed(
             exception_for(event.error), event.error, event.attempts, may_repeat=repeatable
         )
+
+    async def ask_check(self, request: CheckRequest, _clock: Clock, _rng: Rng) -> ev.DoubtChecked:
+        """Return the recorded answer of a check."""
+        event = self.find_event(request.key, f"the check of {request.call.tool} is asked")
+        if isinstance(event, ev.DoubtChecked):
+            return event
+        problem = f"a check is asked now; then: {describe_event(event)}"
+        raise DifferenceFound(request.key, problem)
 
     async def answer(self, question: AnyQuestion) -> object:
         """Return the recorded answer; None if there is none."""

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.context import UsageSink as UsageSink
     from holdfast.tools.context import current_tool_call as current_tool_call
+    from holdfast.tools.doubt import Check as Check
+    from holdfast.tools.doubt import CheckAnswer as CheckAnswer
+    from holdfast.tools.doubt import DoubtfulCall as DoubtfulCall
+    from holdfast.tools.doubt import Happened as Happened
+    from holdfast.tools.doubt import NotHappened as NotHappened
+    from holdfast.tools.doubt import Unknown as Unknown
     from holdfast.tools.registry import Registry as Registry
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import ToolEffect as ToolEffect
@@ -31,11 +37,16 @@ if TYPE_CHECKING:
     from holdfast.tools.toolset import Toolset as Toolset
 
 _HOME: dict[str, str] = {
+    "Check": "holdfast.tools.doubt",
+    "CheckAnswer": "holdfast.tools.doubt",
     "ClientTool": "holdfast.core.client_tools",
     "ClientToolQuestion": "holdfast.core.client_tools",
     "ClientToolResult": "holdfast.core.client_tools",
+    "DoubtfulCall": "holdfast.tools.doubt",
     "EventSink": "holdfast.tools.context",
+    "Happened": "holdfast.tools.doubt",
     "JsonSchema": "holdfast.core.json_schema",
+    "NotHappened": "holdfast.tools.doubt",
     "OuterCall": "holdfast.core.context_objects",
     "Registry": "holdfast.tools.registry",
     "Resource": "holdfast.tools.toolset",
@@ -46,6 +57,7 @@ _HOME: dict[str, str] = {
     "ToolSearch": "holdfast.tools.tool_search",
     "Toolset": "holdfast.tools.toolset",
     "ToolsetContext": "holdfast.middleware.hook_contexts",
+    "Unknown": "holdfast.tools.doubt",
     "UsageSink": "holdfast.tools.context",
     "as_tool": "holdfast.tools.tool",
     "current_tool_call": "holdfast.tools.context",

@@ -27,6 +27,8 @@ from holdfast.tools.tool_failures import (
 if TYPE_CHECKING:
     from pydantic import BaseModel  # it is heavy, and imported with the first tool
 
+    from holdfast.tools.threads import ThreadCall  # it imports asyncio
+
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 
@@ -37,7 +39,8 @@ class Invocation(Struct, frozen=True):
     `result` is set if there is a result for the model: the tool returned, the call could not run,
     or the tool raised `ToolError`. Otherwise `error` is the exception. `info` is set for every
     failure. `value` holds the return value of an output function. `out_of_time` is set if the call took
-    its whole share of the time of its turn, so that there is none for another attempt.
+    its whole share of the time of its turn, so that there is none for another attempt. `left_running` is the
+    work of a sync tool whose time was over, which may go on in its thread.
     """
 
     result: ToolResult | None = None
@@ -45,6 +48,7 @@ class Invocation(Struct, frozen=True):
     info: ErrorInfo | None = None
     value: tuple[object] | None = None
     out_of_time: bool = False
+    left_running: ThreadCall | None = None
 
 
 class CheckedCall(Struct, gc=False):

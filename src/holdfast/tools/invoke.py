@@ -160,10 +160,11 @@ async def invoke_checked(
 class _TimedOut(Exception):
     """Our own timeout, to distinguish it from a TimeoutError of the tool."""
 
-    def __init__(self, seconds: float, landed: Landed) -> None:
+    def __init__(self, seconds: float, landed: Landed, work: ThreadCall | None) -> None:
         super().__init__(seconds)
         self.seconds = seconds
         self.landed = landed
+        self.work = work
 
 
 class _TimeLimit:
@@ -205,7 +206,7 @@ class _TimeLimit:
                 raise
             never_began = work is not None and work.state == "dropped"
             landed = Landed.NO if never_began else Landed.UNKNOWN
-            raise _TimedOut(self.seconds, landed) from error
+            raise _TimedOut(self.seconds, landed, work) from error
 
     @coroutine
     def wait_in_share(
@@ -387,7 +388,7 @@ def _wrap_escaped(
 def _timeout_result(call: ToolCall, error: _TimedOut, *, is_share: bool) -> Invocation:
     text = f"Function '{call.name}' timed out after {error.seconds:.1f} seconds"
     info = ErrorInfo(category=ErrorCategory.TIMEOUT, landed=error.landed, safe=text, code="timeout")
-    return Invocation(None, TimeoutError(text), info, out_of_time=is_share)
+    return Invocation(None, TimeoutError(text), info, out_of_time=is_share, left_running=error.work)
 
 
 _log = logging.getLogger("holdfast.tools")

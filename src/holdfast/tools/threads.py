@@ -240,6 +240,7 @@ class ToolThreads:
                 # This comes before the caller wakes, so that the caller's next call finds this thread idle.
                 self._idle += 1
                 return False
+            work.state = "done"
         _log.warning(
             "function %r ended %.1f seconds after its caller gave it up%s",
             work.name,

@@ -22,6 +22,7 @@ from holdfast.core.argument_checks import check_fields, check_value, unwrap_part
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import ToolSpec
+from holdfast.tools.doubt import Check, DoubtfulCall
 
 if TYPE_CHECKING:
     from typing import Concatenate
@@ -78,6 +79,7 @@ class Tool(Generic[P, R]):
         offered: whether models see the tool and may call it; otherwise only code may, by `CallTools`.
         strict: whether providers enforce the schema of its arguments; see `tool`.
         gives_output: whether its return value is the output of a turn.
+        check: looks whether a call in doubt took effect; None if nothing can.
     """
 
     function: Callable[P, R]
@@ -92,6 +94,7 @@ class Tool(Generic[P, R]):
     offered: bool
     strict: bool | None
     gives_output: bool = False
+    check: Check | None = None
     _description: str | None
     _compiled: _CompiledSignature
 
@@ -108,6 +111,7 @@ class Tool(Generic[P, R]):
             result_limit=settings.result_limit,
             offered=settings.offered,
             strict=settings.strict,
+            check=settings.make_check(),
             kind=_function_kind(function),
             waits=_may_wait(function),
             binds=binds,
@@ -271,6 +275,8 @@ class Tool(Generic[P, R]):
             fields.append("offered=False")
         if self.strict is not None:
             fields.append(f"strict={self.strict}")
+        if self.check is not None:
+            fields.append("check=...")
         return f"Tool({', '.join(fields)})"
 
 
@@ -288,9 +294,17 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
     result_limit: PositiveInt | None = None
     offered: bool = True
     strict: bool | None = None
+    check: Callable[[DoubtfulCall], object] | Check | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "tool.")
+        if self.check is not None and self.effect != "write":
+            problem = f'is for a tool with effect="write", and this one has {self.effect!r}'
+            raise ConfigurationError("tool.check", problem, fix="Nothing else is ever in doubt")
+
+    def make_check(self) -> Check | None:
+        """Return the check with its settings; None if there is none."""
+        return self.check if isinstance(self.check, Check | None) else Check(self.check)
 
 
 class SchemaToolKeywords(TypedDict, total=False):
@@ -301,6 +315,7 @@ class SchemaToolKeywords(TypedDict, total=False):
     result_limit: int | None
     offered: bool
     strict: bool | None
+    check: Callable[[DoubtfulCall], object] | Check | None
 
 
 class ToolKeywords(SchemaToolKeywords, total=False):
@@ -335,9 +350,13 @@ def tool(
             True converts the schema for it, and the arguments back; the agent cannot be made if the
             provider has no form for it. None is strict on OpenAI and Gemini if they take the schema
             unchanged, and nowhere else. False never is.
+        check: a function that looks whether a write took effect, when nobody knows it: it gets a
+            `DoubtfulCall` and returns `Happened(result)`, `NotHappened()` or `Unknown(why)`. `Check` has its
+            settings. A tool with a check needs a time limit, its own or the agent's.
 
     Raises:
-        ConfigurationError: an argument has no annotation, or a type that JSON cannot express.
+        ConfigurationError: an argument has no annotation, or a type that JSON cannot express; a check of a
+            tool that is no write.
 
     >>> @tool(effect="read", timeout=10)
     ... def weather(city: str, days: int = 1) -> str:
