@@ -118,6 +118,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "CacheOptions": {},
     "CallOptions": {},
     "Client": {"base_url": "http://127.0.0.1:8000"},
+    "Check": {"function": print},
     "ClarificationQuestion": {"question": "Which?"},
     "ContinuationPermission": {},
     "ContinuationQuestion": {"iteration": 1, "limit": 1},
@@ -175,6 +176,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "ToolPermission": {},
     "TotalErrorThreshold": {},
     "Toolset": {"name": "files"},
+    "Unknown": {},
     "UsageLimits": {},
     "UseReply": {"reply": "Hi"},
     "asend_message": {"call": _said},
@@ -206,6 +208,7 @@ RECORDS = ("holdfast.core.", "holdfast.codecs.", "holdfast.middleware.hook_conte
 MADE_BY_RUNS = {
     *("McpProgress", "McpServerChanged"),
     "AcceptedTurn",
+    "DoubtfulCall",
     *("BatchItem", "BatchProgress", "BatchResult", "BatchRun"),
     *("Observation", "ObservedAttempt", "ObservedTarget", "ObservedTool", "ObservedTurn"),
     *("OutputContext", "Receipt", "RecoveredRun", "Result"),
@@ -276,6 +279,7 @@ PIECES = {
 """What code puts together from checked parts, as the strategies from their options."""
 
 TAKES_ANYTHING_OR_NOTHING = {
+    *("Happened", "NotHappened"),
     *("CallMetrics", "MemoryJournal", "Middleware", "classify", "current_tool_call"),
 }
 EMULATOR = set(emulator.__all__) - {"Emulator"}

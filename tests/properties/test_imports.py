@@ -116,6 +116,9 @@ def make_event(
         return kind(ef.stopped_key(turn), at, "enough", "Enough.")
     if kind is ev.ToolsBegun:
         return kind(ef.begun_key(turn, iteration), at)
+    if kind is ev.DoubtChecked:
+        number = len(machine.find_checks(first.key))
+        return kind(ef.check_key(first.key, number), at, "not_happened", settled=True)
     if kind is ev.LimitExtended:
         return kind(ef.extended_key(turn, iteration), at, 1)
     if kind is ev.ResultsWithheld:

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tool_results import texts_of_results
 
-from holdfast import Agent, ConfigurationError, ToolPermission, tool
+from holdfast import (
+    Agent,
+    ClarificationQuestion,
+    ConfigurationError,
+    Status,
+    ToolPermission,
+    tool,
+)
 from holdfast.core.events import DoubtChecked, Event, ToolFinished, TurnClosed
 from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
@@ -269,6 +276,74 @@ async def test_the_check_gets_the_call_and_its_surroundings() -> None:
     assert (call.deps, call.session, call.metadata) == ("bank", "s", {"person": "ann"})
     assert call.idempotency_key == ledger.requests[0]
     assert "5" not in repr(call).replace(call.idempotency_key, "")
+
+
+# -- a person decides
+
+
+def do_not_know(_: DoubtfulCall) -> Unknown:
+    return Unknown("the bank is closed")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "result", "requests"),
+    [
+        ("lost after", "It happened: receipt 7", "receipt 7", 1),
+        ("lost after", "it happened", "(no result)", 1),
+        ("lost before", "It did not happen", "receipt 1", 2),
+    ],
+)
+async def test_a_person_decides_what_the_check_does_not_know(
+    fault: str, said: str, result: str, requests: int
+) -> None:
+    ledger, journal, asked = Ledger(FakeClock(), fault), MemoryJournal(), list[str]()
+
+    async def decide(question: ClarificationQuestion) -> str:
+        asked.append(question.question)
+        return said
+
+    check = Check(do_not_know, on_doubt="ask")
+    agent = make_agent(ledger, check, journal, on_question=decide)
+    found = await agent.run("go", session="s")
+    assert texts_of_results(found.messages) == [result]
+    assert len(ledger.requests) == requests
+    assert asked == [
+        'Did pay({"amount":5}) take effect? Its check could not find out (the bank is closed).'
+    ]
+    assert [one.by for one in await find_checks(journal)] == ["check", "person"]
+
+
+async def test_a_person_lets_the_check_be_asked_again_and_nobody_leaves_the_doubt() -> None:
+    ledger, answers = Ledger(FakeClock(), "lost after"), ["Ask the check again", None]
+
+    async def decide(_: ClarificationQuestion) -> str | None:
+        return answers.pop(0)
+
+    check = Check(do_not_know, on_doubt="ask")
+    journal = MemoryJournal()
+    result = await make_agent(ledger, check, journal, on_question=decide).run("go", session="s")
+    assert find_result(result).in_doubt
+    assert [one.by for one in await find_checks(journal)] == ["check", "person", "check"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "requests"),
+    [("lost after", "It happened", 1), ("lost before", "It did not happen", 2)],
+)
+async def test_a_turn_that_waits_for_the_decision_goes_on_in_another_process(
+    fault: str, said: str, requests: int
+) -> None:
+    ledger, journal = Ledger(FakeClock(), fault), MemoryJournal()
+    check = Check(do_not_know, on_doubt="ask")
+    first = make_agent(ledger, check, journal, on_wait="suspend")
+    assert (await first.run("go", session="s")).status is Status.WAITING
+    second = make_agent(ledger, check, journal, on_wait="suspend")
+    (question,) = await second.questions("s")
+    await second.answer("s", question.answer(said))
+    (found,) = await second.recover()
+    assert not find_result(found.result).in_doubt
+    assert len(ledger.requests) == requests
+    assert len(ledger.paid) == 1
 
 
 # -- after a crash

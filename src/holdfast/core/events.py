@@ -179,7 +179,8 @@ class DoubtChecked(Struct, frozen=True, tag="doubt_checked", omit_defaults=True)
 
     It is saved before the answer is used. `result` is that of a call that happened, and `why` the reason of
     an unknown outcome. `settled` says that the check began when the call could not act any more: only then
-    the call is made again after "not_happened", and this event is the marker of the repetition.
+    the call is made again after "not_happened", and this event is the marker of the repetition. `by` is "person"
+    if a person has decided it, because the check did not know.
     """
 
     key: str
@@ -188,6 +189,7 @@ class DoubtChecked(Struct, frozen=True, tag="doubt_checked", omit_defaults=True)
     result: ToolResult | None = None
     why: str = ""
     settled: bool = False
+    by: Literal["check", "person"] = "check"
 
 
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):

@@ -8,24 +8,29 @@ same key. This module must never do a write again while the write before it coul
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from holdfast.core.effects import RunTool, check_key
-from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo
+from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo, UnansweredError
 from holdfast.core.events import DoubtChecked
-from holdfast.core.messages import ToolCall, ToolResult
+from holdfast.core.messages import Text, ToolCall, ToolResult
+from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal.journal_errors import JournalError
 from holdfast.resilience.pipeline import Done, Failed, Outcome
 from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.tools.asking_checks import CheckRequest
 from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import ToolContext
-from holdfast.tools.doubt import Check, DoubtfulCall
-from holdfast.tools.results import RESULT_LIMIT
+from holdfast.tools.results import NO_RESULT, RESULT_LIMIT, cut_text
+from holdfast.tools.write_checks import Check, DoubtfulCall
+
+DECISIONS: Final = ("It happened", "It did not happen", "Ask the check again")
+"""The answers of a person. The result of a call that happened may follow after a colon."""
 
 _LONGEST_THREAD = 60.0
+_LONGEST_ARGUMENTS = 500
 
 UseTool: TypeAlias = Callable[[RunTool, CheckedCall | Invocation], Awaitable[Outcome[ToolResult]]]
 
@@ -60,11 +65,11 @@ class DoubtGuard:
             # A hook has given it to another tool.
             return left_in_doubt(effect.call) if is_left else await self._use(effect, checked)
         self.is_reached = True
-        clock = self._run.plan.clock
-        if is_left:
-            known = self._run.machine.find_checks(effect.key)
-            if known and known[-1].result is not None:
-                return Done(known[-1].result, attempts=0)
+        clock, known = self._run.plan.clock, self._run.machine.find_checks(effect.key)
+        if known and known[-1].result is not None:
+            return Done(known[-1].result, attempts=0)
+        # A call that waited for a person is performed again: only a denial has let it be made again.
+        if is_left or (known and not _is_denial(known[-1])):
             outcome: Outcome[ToolResult] = left_in_doubt(effect.call)
             # The process that called it may still be there, and have lost only its lease.
             limit = checked.tool.timeout or self._run.plan.tool_calls.tool_timeout
@@ -73,6 +78,12 @@ class DoubtGuard:
             outcome, acts_until = await self._use(effect, checked), clock.monotonic()
         while isinstance(outcome, Failed) and _is_open(outcome):
             event = await self._find_answer(check, checked, acts_until)
+            while event.verdict == "unknown" and check.on_doubt == "ask":
+                decided = await self._ask_person(checked, event)
+                if decided is None:
+                    break
+                again = decided.verdict == "unknown"
+                event = await self._find_answer(check, checked, acts_until) if again else decided
             if event.result is not None:
                 return Done(event.result, outcome.attempts)
             if event.verdict == "unknown":
@@ -80,7 +91,8 @@ class DoubtGuard:
                 self.note = f" Its check could not find out whether it did{why}."
                 return outcome
             if self._count_denied() > check.retry:
-                self.note = " Its check found that it did not take effect."
+                who = "A person said" if event.by == "person" else "Its check found"
+                self.note = f" {who} that it did not take effect."
                 return msgspec.structs.replace(outcome, may_repeat=True)
             outcome, acts_until = await self._use(effect, checked), clock.monotonic()
         return outcome
@@ -88,7 +100,7 @@ class DoubtGuard:
     def _count_denied(self) -> int:
         """Return how often the check has found, once nothing could act any more, that nothing happened."""
         checks = self._run.machine.find_checks(self._effect.key)
-        return sum(one.verdict == "not_happened" for one in checks if one.settled)
+        return sum(map(_is_denial, checks))
 
     async def _find_answer(
         self, check: Check, checked: CheckedCall, acts_until: float | None
@@ -127,6 +139,33 @@ class DoubtGuard:
             await run.plan.clock.sleep(
                 max(0.0, acts_until + check.settle - run.plan.clock.monotonic())
             )
+
+    async def _ask_person(self, checked: CheckedCall, event: DoubtChecked) -> DoubtChecked | None:
+        """Ask a person about a call of which the check knows nothing, and save the decision.
+
+        Returns:
+            The decision; one that is "unknown" asks the check again. None if nobody has decided.
+        """
+        run, key, call = self._run, self._effect.key, self._effect.call
+        why = f" ({event.why})" if event.why else ""
+        arguments = cut_text(checked.text, _LONGEST_ARGUMENTS)
+        text = f"Did {call.name}({arguments}) take effect? Its check could not find out{why}."
+        question = ClarificationQuestion(question=text, options=DECISIONS, source="check")
+        try:
+            said = await run.questions.make_tool_asker(run)(key, 0, question, "default")
+        except UnansweredError:
+            return None
+        word, _, result = str(said).partition(":")
+        at, number = run.plan.clock.now(), len(run.machine.find_checks(key))
+        decided = DoubtChecked(check_key(key, number), at, "unknown", by="person")
+        if word.strip().lower() == DECISIONS[0].lower():
+            content = (Text(result.strip() or NO_RESULT),)
+            found = ToolResult(call.id, call.name, content)
+            decided = msgspec.structs.replace(decided, verdict="happened", result=found)
+        elif word.strip().lower() == DECISIONS[1].lower():
+            decided = msgspec.structs.replace(decided, verdict="not_happened", settled=True)
+        await run.log.commit(decided)
+        return decided
 
     def _describe_call(self, checked: CheckedCall) -> DoubtfulCall:
         run = self._run
@@ -170,6 +209,11 @@ def left_in_doubt(call: ToolCall) -> Failed:
     safe = f"Function '{call.name}' was stopped before it finished."
     info = ErrorInfo(category=ErrorCategory.UNKNOWN, safe=safe, code="in_doubt")
     return Failed(LeftInDoubtError(safe), info, attempts=0, may_repeat=False)
+
+
+def _is_denial(event: DoubtChecked) -> bool:
+    """Whether an event says that nothing has happened and nothing can happen any more."""
+    return event.verdict == "not_happened" and event.settled
 
 
 def _is_open(outcome: Failed) -> bool:

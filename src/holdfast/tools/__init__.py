@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from holdfast.tools.context import ToolContext as ToolContext
     from holdfast.tools.context import UsageSink as UsageSink
     from holdfast.tools.context import current_tool_call as current_tool_call
-    from holdfast.tools.doubt import Check as Check
-    from holdfast.tools.doubt import CheckAnswer as CheckAnswer
-    from holdfast.tools.doubt import DoubtfulCall as DoubtfulCall
-    from holdfast.tools.doubt import Happened as Happened
-    from holdfast.tools.doubt import NotHappened as NotHappened
-    from holdfast.tools.doubt import Unknown as Unknown
     from holdfast.tools.registry import Registry as Registry
     from holdfast.tools.tool import Tool as Tool
     from holdfast.tools.tool import ToolEffect as ToolEffect
@@ -35,18 +29,24 @@ if TYPE_CHECKING:
     from holdfast.tools.tool_search import ToolSearch as ToolSearch
     from holdfast.tools.toolset import Resource as Resource
     from holdfast.tools.toolset import Toolset as Toolset
+    from holdfast.tools.write_checks import Check as Check
+    from holdfast.tools.write_checks import CheckAnswer as CheckAnswer
+    from holdfast.tools.write_checks import DoubtfulCall as DoubtfulCall
+    from holdfast.tools.write_checks import Happened as Happened
+    from holdfast.tools.write_checks import NotHappened as NotHappened
+    from holdfast.tools.write_checks import Unknown as Unknown
 
 _HOME: dict[str, str] = {
-    "Check": "holdfast.tools.doubt",
-    "CheckAnswer": "holdfast.tools.doubt",
+    "Check": "holdfast.tools.write_checks",
+    "CheckAnswer": "holdfast.tools.write_checks",
     "ClientTool": "holdfast.core.client_tools",
     "ClientToolQuestion": "holdfast.core.client_tools",
     "ClientToolResult": "holdfast.core.client_tools",
-    "DoubtfulCall": "holdfast.tools.doubt",
+    "DoubtfulCall": "holdfast.tools.write_checks",
     "EventSink": "holdfast.tools.context",
-    "Happened": "holdfast.tools.doubt",
+    "Happened": "holdfast.tools.write_checks",
     "JsonSchema": "holdfast.core.json_schema",
-    "NotHappened": "holdfast.tools.doubt",
+    "NotHappened": "holdfast.tools.write_checks",
     "OuterCall": "holdfast.core.context_objects",
     "Registry": "holdfast.tools.registry",
     "Resource": "holdfast.tools.toolset",
@@ -57,7 +57,7 @@ _HOME: dict[str, str] = {
     "ToolSearch": "holdfast.tools.tool_search",
     "Toolset": "holdfast.tools.toolset",
     "ToolsetContext": "holdfast.middleware.hook_contexts",
-    "Unknown": "holdfast.tools.doubt",
+    "Unknown": "holdfast.tools.write_checks",
     "UsageSink": "holdfast.tools.context",
     "as_tool": "holdfast.tools.tool",
     "current_tool_call": "holdfast.tools.context",

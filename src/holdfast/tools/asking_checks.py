@@ -20,9 +20,16 @@ from holdfast.core.events import DoubtChecked
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.redaction import redact
 from holdfast.resilience.clock import Clock, Rng
-from holdfast.tools.doubt import Check, CheckAnswer, DoubtfulCall, Happened, NotHappened, Unknown
 from holdfast.tools.results import ResultTypeError, content_of
 from holdfast.tools.threads import ThreadCall, ToolThreads
+from holdfast.tools.write_checks import (
+    Check,
+    CheckAnswer,
+    DoubtfulCall,
+    Happened,
+    NotHappened,
+    Unknown,
+)
 
 _log = logging.getLogger("holdfast")
 

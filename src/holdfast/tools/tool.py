@@ -22,7 +22,7 @@ from holdfast.core.argument_checks import check_fields, check_value, unwrap_part
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import ToolSpec
-from holdfast.tools.doubt import Check, DoubtfulCall
+from holdfast.tools.write_checks import Check, DoubtfulCall
 
 if TYPE_CHECKING:
     from typing import Concatenate

@@ -8,7 +8,7 @@ This module must never call a check, nor decide about a call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -83,6 +83,8 @@ class Check(Struct, frozen=True):
         settle: seconds after the call could last act, from which on `NotHappened()` is believed. A party
             that is slower than this can still take the write after it was denied, and gets it twice.
         retry: how often the write is done again, under the same key, after it did not happen; 0 for never.
+        on_doubt: what follows `Unknown(why)`: "tell" the model so, or "ask" a person, who decides it or has the
+            check asked again.
 
     Raises:
         ConfigurationError: a field is wrong.
@@ -95,6 +97,7 @@ class Check(Struct, frozen=True):
     timeout: PositiveFloat = 10.0
     settle: Annotated[float, between(0, 86_400)] = 2.0
     retry: Annotated[int, between(0, 100)] = 1
+    on_doubt: Literal["tell", "ask"] = "tell"
 
     def __post_init__(self) -> None:
         check_fields(self, "check.")
