@@ -18,6 +18,11 @@ needs_node = pytest.mark.skipif(
 )
 
 
+def node_command(program: str) -> tuple[list[str], str]:
+    """Return the command of a program of `conformance/node`, and its folder."""
+    return [str(NODE), "--no-warnings", program], str(FOLDER)
+
+
 def run_node(program: str, *arguments: str, seconds: float = 60) -> Any:
     """Run a program of `conformance/node`; return what it prints, as JSON."""
     done = subprocess.run(

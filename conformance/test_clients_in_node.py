@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from conformance.client_programs import ClientPrograms, Drive
 from conformance.conftest import Serve
-from conformance.node_clients import needs_node, run_node
+from conformance.node_clients import needs_node, node_command
 
 CLIENTS = [
     pytest.param("openai", "chat", id="openai-chat"),
@@ -22,37 +23,40 @@ pytestmark = [
 ]
 
 
-def drive(client: str, api: str, scenario: str, url: str) -> dict[str, Any]:
-    """Return what happened in a scenario of a client."""
-    happened: dict[str, Any] = run_node(f"{client}.mjs", api, scenario, url)
-    return happened
+@pytest.fixture(scope="module")
+def drive() -> Iterator[Drive]:
+    """Run scenarios in programs with the clients."""
+    with ClientPrograms(lambda client: node_command(f"{client}.mjs")) as programs:
+        yield programs.drive
 
 
-def test_a_call(client: str, api: str, emulator: str) -> None:
+def test_a_call(drive: Drive, client: str, api: str, emulator: str) -> None:
     happened = drive(client, api, "call", emulator)
     assert happened["text"] == TEXT
     assert happened["tokens"] > 0
 
 
-def test_a_tool(client: str, api: str, emulator: str) -> None:
+def test_a_tool(drive: Drive, client: str, api: str, emulator: str) -> None:
     happened = drive(client, api, "tool", emulator)
     assert happened["name"] == "weather"
     assert isinstance(happened["arguments"]["city"], str)
     assert "sunny" in happened["text"]
 
 
-def test_a_schema(client: str, api: str, emulator: str) -> None:
+def test_a_schema(drive: Drive, client: str, api: str, emulator: str) -> None:
     value = drive(client, api, "schema", emulator)["value"]
     assert (type(value["city"]), type(value["days"]), len(value)) == (str, int, 2)
 
 
-def test_a_stream(client: str, api: str, emulator: str) -> None:
+def test_a_stream(drive: Drive, client: str, api: str, emulator: str) -> None:
     happened = drive(client, api, "stream", emulator)
     assert happened["text"] == TEXT
     assert happened["pieces"] > 3
 
 
-def test_a_rate_limit_is_the_clients_own_error(client: str, api: str, serve: Serve) -> None:
+def test_a_rate_limit_is_the_clients_own_error(
+    drive: Drive, client: str, api: str, serve: Serve
+) -> None:
     url = serve("--fault", "rate-limit")
     happened = drive(client, api, "call", url)
     assert happened["status"] == 429
@@ -61,7 +65,7 @@ def test_a_rate_limit_is_the_clients_own_error(client: str, api: str, serve: Ser
 
 
 def test_a_stream_that_breaks_is_an_error_after_its_beginning(
-    client: str, api: str, serve: Serve
+    drive: Drive, client: str, api: str, serve: Serve
 ) -> None:
     happened = drive(client, api, "stream", serve("--fault", "drop-after=5"))
     assert happened["error"]

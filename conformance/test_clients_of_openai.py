@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conformance.client_programs import ClientPrograms, Drive
 from conformance.conftest import serving
-from conformance.node_clients import needs_node, run_node
+from conformance.node_clients import needs_node, node_command
 from conformance.service import serving_agent
 
 FOLDER = Path(__file__).parent / "python"
@@ -65,24 +66,30 @@ ALL = [
 ]
 
 
-def drive(program: str, api: str, scenario: str, url: str) -> dict[str, Any]:
-    """Return what happened in a scenario of a client."""
-    run = run_node if program.endswith(".mjs") else run_python
-    happened: dict[str, Any] = run(program, api, scenario, url)
-    return happened
+def _find_command(program: str) -> tuple[Sequence[str], str]:
+    if program.endswith(".mjs"):
+        return node_command(program)
+    return [str(PYTHON), program], str(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def drive() -> Iterator[Drive]:
+    """Run scenarios in programs with the clients."""
+    with ClientPrograms(_find_command) as programs:
+        yield programs.drive
 
 
 @pytest.mark.parametrize(
     ("program", "api"), [*ALL, _client("litellm_client.py", "responses", "litellm-responses")]
 )
-def test_a_call(program: str, api: str, service: str) -> None:
+def test_a_call(drive: Drive, program: str, api: str, service: str) -> None:
     happened = drive(program, api, "call", service)
     assert happened["text"] == TEXT
     assert happened["tokens"] > 0
 
 
 @pytest.mark.parametrize(("program", "api"), ALL)
-def test_a_tool_of_the_client(program: str, api: str, service: str) -> None:
+def test_a_tool_of_the_client(drive: Drive, program: str, api: str, service: str) -> None:
     happened = drive(program, api, "tool", service)
     assert happened["name"] == "weather"
     assert isinstance(happened["arguments"]["city"], str)
@@ -90,7 +97,7 @@ def test_a_tool_of_the_client(program: str, api: str, service: str) -> None:
 
 
 @pytest.mark.parametrize(("program", "api"), ALL)
-def test_a_schema(program: str, api: str, service: str) -> None:
+def test_a_schema(drive: Drive, program: str, api: str, service: str) -> None:
     value = drive(program, api, "schema", service)["value"]
     assert (type(value["city"]), type(value["days"]), len(value)) == (str, int, 2)
 
@@ -105,20 +112,20 @@ def slow_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("program", "api"), ALL)
-def test_a_stream(program: str, api: str, slow_service: str) -> None:
+def test_a_stream(drive: Drive, program: str, api: str, slow_service: str) -> None:
     happened = drive(program, api, "stream", slow_service)
     assert happened["text"] == TEXT
     assert happened["pieces"] > 1
 
 
 @needs_python
-def test_what_is_not_supported_is_the_clients_own_error(service: str) -> None:
+def test_what_is_not_supported_is_the_clients_own_error(drive: Drive, service: str) -> None:
     happened = drive("openai_client.py", "chat", "wrong", service)
     assert happened == {"error": "BadRequestError", "status": 400}
 
 
 @needs_python
-def test_agents_are_models(service: str) -> None:
+def test_agents_are_models(drive: Drive, service: str) -> None:
     assert drive("openai_client.py", "chat", "models", service) == {"names": ["demo"]}
 
 
@@ -126,7 +133,7 @@ def test_agents_are_models(service: str) -> None:
     ("program", "api"), [RESPONSES, _client("openai_service.mjs", "responses", "node")]
 )
 def test_a_reader_leaves_a_background_response_and_comes_back(
-    program: str, api: str, service: str
+    drive: Drive, program: str, api: str, service: str
 ) -> None:
     happened = drive(program, api, "background", service)
     assert happened == {"text": TEXT, "whole": TEXT, "status": "completed"}
@@ -135,7 +142,9 @@ def test_a_reader_leaves_a_background_response_and_comes_back(
 @pytest.mark.parametrize(
     ("program", "api"), [RESPONSES, _client("openai_service.mjs", "responses", "node")]
 )
-def test_a_session_a_fork_and_a_conversation(program: str, api: str, service: str) -> None:
+def test_a_session_a_fork_and_a_conversation(
+    drive: Drive, program: str, api: str, service: str
+) -> None:
     happened = drive(program, api, "session", service)
     texts = [f"You said: {word}" for word in ("first", "second", "other", "named")]
     assert happened == {"texts": texts, "previous": True, "conversation": True}
@@ -169,7 +178,9 @@ def searching_service(tmp_path: Path) -> Iterator[str]:
         pytest.param("openai_service.mjs", marks=needs_node),
     ],
 )
-def test_the_sources_of_a_text(program: str, api: str, searching_service: str) -> None:
+def test_the_sources_of_a_text(
+    drive: Drive, program: str, api: str, searching_service: str
+) -> None:
     happened = drive(program, api, "sources", searching_service)
     assert happened["sources"] == [["https://porto.pt", "Porto", "Six bridges."]]
     if api == "responses":

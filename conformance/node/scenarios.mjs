@@ -1,5 +1,6 @@
-// What the programs of the three clients share. Arguments: the API, the scenario, the base URL of the emulator.
-// What happened is printed as one JSON object; a failure is what happened, too.
+// What the programs of the clients share. Each line of input is a list of the API, the scenario and the base URL.
+// What happened is printed as one JSON object a line; a failure is what happened, too.
+import { createInterface } from "node:readline";
 
 export const PROMPT = "one two three four five six seven eight nine ten";
 
@@ -44,13 +45,15 @@ function describe(error) {
 }
 
 export async function main(scenarios) {
-  const [api, scenario, url] = process.argv.slice(2);
-  let happened;
-  try {
-    happened = await scenarios[api][scenario](url);
-  } catch (error) {
-    happened = describe(error);
-    if (happened.status === undefined) throw error;
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [api, scenario, url] = JSON.parse(line);
+    let happened;
+    try {
+      happened = await scenarios[api][scenario](url);
+    } catch (error) {
+      happened = describe(error);
+      if (happened.status === undefined) happened = { crash: `${error.stack}` };
+    }
+    console.log(JSON.stringify(happened));
   }
-  console.log(JSON.stringify(happened));
 }

@@ -1,10 +1,11 @@
-"""What the programs of the clients share: the arguments are the API, the scenario and the base URL.
+"""What the programs of the clients share: each line of input is a list of the API, the scenario and the base URL.
 
-What happened is printed as one JSON object; a failure is what happened, too.
+What happened is printed as one JSON object a line; a failure is what happened, too.
 """
 
 import json
 import sys
+import traceback
 
 PROMPT = "one two three four five six seven eight nine ten"
 SCHEMA = {
@@ -26,16 +27,19 @@ TOOL = {
 
 
 def main(scenarios):
-    """Run the scenario that the arguments name."""
-    api, scenario, url = sys.argv[1:4]
-    try:
-        happened = scenarios[api][scenario](url)
-    except Exception as error:
-        status = getattr(error, "status_code", None)
-        if status is None:
-            raise
-        happened = {"error": type(error).__name__, "status": status}
-    print(json.dumps(happened))
+    """Run the scenarios that the input names."""
+    for line in sys.stdin:
+        api, scenario, url = json.loads(line)
+        try:
+            happened = scenarios[api][scenario](url)
+        except Exception as error:  # noqa: BLE001  # REASON: it is printed
+            happened = {
+                "error": type(error).__name__,
+                "status": getattr(error, "status_code", None),
+            }
+            if happened["status"] is None:
+                happened = {"crash": traceback.format_exc()}
+        print(json.dumps(happened), flush=True)
 
 
 def join(pieces):

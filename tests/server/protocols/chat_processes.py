@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from tests.free_ports import free_port
 from tests.server.protocols.chat_program import script
 
 from holdfast.testing import Emulator
@@ -28,7 +29,7 @@ class ChatProcess:
         self._faults = list(faults or [])
         self._model = Emulator(script, faults=self._next_fault)
         self._process: subprocess.Popen[str] | None = None
-        self._port = "0"
+        self._port = str(free_port())
         self.requests = 0
         """How often the model was asked."""
 
@@ -48,7 +49,7 @@ class ChatProcess:
         command = [sys.executable, "-m", program, self._port, self._journal, self._model.base_url]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self._process.stdout is not None
-        self._port = self._process.stdout.readline().strip().rpartition(":")[2]
+        assert self._process.stdout.readline().strip().endswith(f":{self._port}")
         return self
 
     def kill(self) -> None:
