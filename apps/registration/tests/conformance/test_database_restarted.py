@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from apps.registration.tests.flow.test_registration_by_chat import TO_PHOTO
-from apps.registration.tests.http.served_club import Reply, Served, serve_club
+from apps.registration.tests.http.served_club import HeldAnswer, Reply, Served, serve_club
 from tests.postgres_server import CannotRun, PostgresServer
 
 from registration.emulators.faults import Faults
@@ -41,17 +41,19 @@ async def _say_until_answered(club: Served, text: str, message: str) -> tuple[Re
 async def test_a_message_is_answered_after_the_database_was_restarted(
     tmp_path: Path, server: PostgresServer, down: float
 ) -> None:
-    late = {name: Faults(["late"], late=1.0) for name in ("addresses", "payments", "sms")}
+    held = {name: HeldAnswer() for name in ("addresses", "payments")}
+    late = {**held, "sms": Faults(["late"], late=1.0)}
     given = {"database": server.new_url(), "journal": server.new_url()}
     async with serve_club(tmp_path, provider_faults=late, **given) as club:
-        kills = {"12", "15"}  # the address is looked up, and the payment is asked for
+        kills = {"12": held["addresses"], "15": held["payments"]}
         steps = []
         for number, text in enumerate(TO_PHOTO):
             turn = asyncio.create_task(_say_until_answered(club, text, f"m{number}"))
             if text in kills:
-                await asyncio.sleep(0.3)
+                await kills[text].has_come.wait()
                 assert not turn.done()
                 await asyncio.to_thread(server.kill)
+                kills[text].may_go.set()
                 await asyncio.sleep(down)
                 await asyncio.to_thread(server.start)
             reply, _ = await turn

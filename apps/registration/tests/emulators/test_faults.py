@@ -58,13 +58,20 @@ async def test_what_a_client_learns_and_what_happened(fault: Fault) -> None:
 
 @pytest.mark.slow  # takes half a second or more
 async def test_a_request_that_acts_late_is_not_found_before() -> None:
-    emulator = SmsEmulator(TOKEN, faults=Faults(["late_act"], late=0.4))
+    may_go = asyncio.Event()
+
+    class Held(Faults):
+        async def wait(self) -> None:
+            await may_go.wait()
+
+    emulator = SmsEmulator(TOKEN, faults=Held(["late_act"]))
     async with serve(emulator.app) as address, SmsProvider(make_endpoint(address)) as sms:
         with pytest.raises(Unanswered):
             await sms.send("key", NUMBER, "hello")
         assert await sms.find("key") is None
         sent = await sms.send("key", NUMBER, "hello")
-        await asyncio.sleep(0.4)
+        may_go.set()
+        await asyncio.sleep(0.1)
         assert [message.id for message in emulator.inbox] == [sent]
     emulator.close()
 
