@@ -292,9 +292,10 @@ def test_an_answer_that_is_cut_off_is_no_error_of_the_page(page, service) -> Non
 
 def test_a_page_asks_nothing_while_nothing_happens_and_shows_what_does(page, service) -> None:
     asked: list[str] = []
-    page.goto(f"{service.console}#/runs")
+    with page.expect_response("**/api/v1/changes"):
+        page.goto(f"{service.console}#/runs")
     page.locator(".summary", has_text="0 runs").wait_for()
-    page.wait_for_timeout(3_000)  # its stream has begun
+    page.wait_for_timeout(3_000)  # all that a new page asks for has come
     page.on("request", lambda request: asked.append(request.url))
     page.wait_for_timeout(6_000)
     assert asked == []
@@ -315,9 +316,10 @@ HIDE = """(word) => {
 def test_a_hidden_page_has_no_stream_and_reads_its_lists_when_it_is_seen_again(
     page, service
 ) -> None:
-    page.goto(f"{service.console}#/runs")
+    with page.expect_response("**/api/v1/changes"):
+        page.goto(f"{service.console}#/runs")
     page.locator(".summary", has_text="0 runs").wait_for()
-    page.wait_for_timeout(1_500)  # its stream has begun
+    page.wait_for_timeout(1_000)  # all that a new page asks for has come
     with page.expect_event("requestfailed", lambda request: request.url.endswith("/changes")):
         page.evaluate(HIDE, "hidden")
     asked: list[str] = []

@@ -64,7 +64,7 @@ def open_view(browser) -> Iterator[object]:
         context = browser.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce")
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.goto(address)
         page.locator("main:not(.loading)").wait_for()
         page.wait_for_load_state("load")

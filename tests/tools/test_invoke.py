@@ -28,7 +28,7 @@ from holdfast.tools.threads import ToolThreads
 
 CONTEXT: ToolContext[Any] = ToolContext(run_id="r1", key="t1.i0.tool.0", deps={"db": "x"})
 SECRET = "sk-live-9a8b7c6d5e4f"
-SOON = 10.0
+SOON = 60.0
 
 ran: list[object] = []
 

@@ -15,7 +15,7 @@ import pytest
 from holdfast.core.errors import ConfigurationError, ErrorCategory, Landed, ToolFailedError
 from holdfast.tools.threads import ThreadCall, ToolThreads
 
-SOON = 10.0
+SOON = 60.0
 
 
 class Gate:

@@ -17,7 +17,7 @@ from holdfast.testing import ScriptedModel
 from holdfast.worker import EntryState, Job, Worker, WorkerInfo, open_inbox
 from holdfast.worker.engines.asyncio_engine import AsyncioEngine
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class CountingEngine(AsyncioEngine):

@@ -27,7 +27,7 @@ from holdfast.testing.emulator import call
 from holdfast.worker import QuarantineOptions, QueuedRun, Worker
 from holdfast.worker.loop_watchdog import LoopWatchdog, watch_loop
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -43,7 +43,7 @@ from holdfast.testing import ScriptedModel
 from holdfast.testing.emulator import call
 from holdfast.worker import Worker
 
-SECONDS = 20.0
+SECONDS = 60.0
 HELLO = Reply((Text("Hello."),), usage=Usage(input=1_000, output=1_000))
 
 

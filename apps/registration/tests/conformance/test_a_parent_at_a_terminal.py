@@ -46,7 +46,7 @@ def test_the_service_is_killed_and_started_again(tmp_path: Path) -> None:
         write("/saved")
         wait_for("Your name: Sarah Jones")
         terminal.stdin.close()
-        assert terminal.wait(timeout=20) == 0
+        assert terminal.wait(timeout=60) == 0
     finally:
         terminal.kill()
         terminal.wait()

@@ -31,7 +31,7 @@ def open_page(browser: Any) -> Iterator[OpenPage]:
         context = browser.new_context(viewport=size, reduced_motion="reduce", **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on(
             "console",

@@ -286,8 +286,9 @@ def test_the_last_question_is_seen_beside_a_photo(open_page: Any, club: FailingC
             choose_photo(parent, photo())
             parent.page.get_by_role("img", name="The photo that you chose").wait_for()
             parent.page.wait_for_timeout(100)
-            hidden = "box => box.scrollHeight - box.scrollTop - box.clientHeight"
-            assert parent.page.locator("#scroll").evaluate(hidden) < 2
+            box = "document.querySelector('#scroll')"
+            hidden = f"{box}.scrollHeight - {box}.scrollTop - {box}.clientHeight"
+            parent.page.wait_for_function(f"{hidden} < 2")
 
 
 def test_nothing_is_asked_for_after_a_conversation_is_forgotten(

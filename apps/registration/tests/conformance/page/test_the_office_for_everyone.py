@@ -63,7 +63,7 @@ def test_the_office_is_for_everyone(browser: Any, club: FailingClub, tmp_path: P
         owner = other.submit(asyncio.run, fill(f"sqlite:///{tmp_path}/club.db")).result()
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     page.goto(f"{club.address}/office")
