@@ -76,7 +76,7 @@ async def run_turns(
         for number in range(turns):
             calls = [make_call(number * CALLS + place) for place in range(CALLS)]
             running = agent.run("Pay.", model=ScriptedModel(*calls, "done"))
-            turn = asyncio.create_task(asyncio.wait_for(running, 100))
+            turn = asyncio.create_task(asyncio.wait_for(running, 400))
             if number in killed_turns:
                 await asyncio.sleep(rng.random() * 0.05)
                 tally.kills += kill_last(emulator)

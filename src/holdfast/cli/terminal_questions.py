@@ -40,7 +40,10 @@ def format_question(question: AnyQuestion) -> list[str]:
     """Format a question as lines; the last line lists the possible answers."""
     if isinstance(question, PermissionQuestion):
         arguments = msgspec.json.format(msgspec.json.encode(question.arguments), indent=2).decode()
-        lines = [f"? May {question.tool} run with {arguments}"]
+        place = f" of the server {question.server}" if question.server else ""
+        lines = [f"? May {question.tool}{place} run with {arguments}"]
+        if question.changed:
+            lines.append(f"It has changed since it was approved: {question.changed}.")
         if question.description != NO_DESCRIPTION:
             lines.append(question.description)
         lines.append(_PERMISSION_HELP)

@@ -194,6 +194,10 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
         call_id: the id of the call, as the model wrote it.
         source: the part that asks, such as "ToolPermission".
         may_remember: whether a yes may be remembered. If not, `remember` of a yes counts as "once".
+        server: the MCP server that offers the tool; empty for a tool of this program.
+        tool_digest: digests of the tool's name, description and schema; empty for a tool of this program.
+            An approval counts only for the tool that it was given to.
+        changed: what changed of the tool since it was approved, such as "its description"; empty if nothing.
 
     >>> PermissionQuestion(tool="pay", key="k").deny("Too much.").value
     Denied(reason='Too much.', remember='once', because='person')
@@ -205,6 +209,9 @@ class PermissionQuestion(Question[Approved | Denied], frozen=True, kw_only=True)
     call_id: str = ""
     source: str = ""
     may_remember: bool = True
+    server: str = ""
+    tool_digest: str = ""
+    changed: str = ""
 
     def __post_init__(self) -> None:
         check_fields(self)

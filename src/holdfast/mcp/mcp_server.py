@@ -28,12 +28,13 @@ from holdfast.mcp.server_results import (
     read_resource_part,
     read_text,
     take_digest,
+    take_public_digest,
 )
 from holdfast.middleware.decisions import Patch
 from holdfast.middleware.hook_contexts import BeforeIteration, ToolsetContext
 from holdfast.middleware.hooks import Middleware
 from holdfast.tools.context import ToolContext
-from holdfast.tools.tool import Tool
+from holdfast.tools.tool import Tool, copy_as_foreign
 from holdfast.tools.tool_failures import ToolError
 from holdfast.tools.toolset import Toolset
 
@@ -203,6 +204,7 @@ class McpServer(Toolset):
                 timeout=options.timeouts.call,
                 result_limit=options.limits.result,
             )
+            made = copy_as_foreign(made, self.name, take_public_digest(listed))
         except ConfigurationError as error:
             made = error.problem
         connection.made[digest] = made

@@ -51,6 +51,8 @@ _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0
 _SHORT_PATIENCE: Final = 2.0
 """Seconds for which a list of tools waits for a server that could not be reached before."""
+_LONGEST_LEAVE: Final = 15.0
+"""Seconds for leaving a session, of which the process of a server has some to end."""
 _LAST_WORD: Final = 1.0
 """Seconds for an answer that was received just before the session ended."""
 _MOST_SILENT: Final = 2
@@ -169,8 +171,14 @@ class ServerConnection:
                 await self._wait_for_end(session)
             finally:
                 self._end_session(session, opened.problem or "the session ended")
-        if not self._is_closing:
-            _log.warning("the session with MCP server %s has ended: %s", self.server, self.problem)
+            if not self._is_closing:
+                text = "the session with MCP server %s has ended: %s"
+                _log.warning(text, self.server, self.problem)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(
+                    _LONGEST_LEAVE
+                ):  # a silent server must not delay its successor
+                    await stack.aclose()
 
     async def _wait_for_end(self, session: _Session) -> None:
         events = [session.ended]

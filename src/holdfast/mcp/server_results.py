@@ -107,6 +107,16 @@ def find_effect(tool: Any, *, is_trusted: bool) -> ToolEffect:
     return "idempotent" if hints.idempotent_hint is True else "write"
 
 
+def take_public_digest(tool: Any) -> str:
+    """Return digests of a tool's name, description and schema, by which a change of it is seen and named."""
+    parts = (tool.name, tool.description or "", tool.title or "", tool.input_schema)
+    name, description, title, schema = (
+        blake2b(msgspec.json.encode(one, order="sorted"), digest_size=12).hexdigest()
+        for one in parts
+    )
+    return f"{name}.{description}{title}.{schema}"
+
+
 def take_digest(tool: Any) -> bytes:
     """Return a digest of all that a model or a person reads of a tool, and of its hints."""
     hints = tool.annotations

@@ -332,7 +332,9 @@ class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
     defaults. `written_call` is the call as the model wrote it, or as a hook changed it if `edited` is
     true. A changed call is validated again and passed to these hooks again. `unknown` is the text that
     the model reads when there is no tool of this name; such a call runs only in a wrap hook.
-    `by_code` says that a hook made the call, by `CallTools`, and not the model.
+    `by_code` says that a hook made the call, by `CallTools`, and not the model. `server` is the MCP server that
+    offers the tool, and `tool_digest` changes with the tool's description and schema there; both are empty for a
+    tool of this program.
     """
 
     iteration: int
@@ -343,6 +345,8 @@ class BeforeTool(HookContext[D_co], Generic[D_co], frozen=True):
     edited: bool = False
     unknown: str = ""
     by_code: bool = False
+    server: str = ""
+    tool_digest: str = ""
 
     @property
     def tool(self) -> str:

@@ -47,10 +47,14 @@ def is_about_written_call(source: object) -> bool:
 
 
 class Preference(Struct, frozen=True, gc=False):
-    """A remembered answer, which ends at `expires_at`, in seconds since the epoch."""
+    """A remembered answer, which ends at `expires_at`, in seconds since the epoch.
+
+    A yes counts only for the tool with the digest that it was given to.
+    """
 
     allows: bool
     expires_at: float | None = None
+    tool_digest: str = ""
 
     def counts_at(self, now: float) -> bool:
         """Whether it still counts."""
@@ -134,12 +138,39 @@ class PermissionMemory(Struct, frozen=True):
     tools: Mapping[str, Preference] = {}
     calls: Mapping[str, Preference] = {}
 
-    def find_preference(self, tool: str, arguments: Arguments, now: float) -> bool | None:
-        """Return the remembered answer for a call, or None. The call itself counts before its tool."""
+    def find_preference(
+        self, tool: str, arguments: Arguments, now: float, digest: str = ""
+    ) -> bool | None:
+        """Return the remembered answer for a call, or None. The call itself counts before its tool.
+
+        Args:
+            tool: the name of the tool.
+            arguments: its arguments.
+            now: seconds since the epoch.
+            digest: the digest of a tool of a server. A yes to a tool with another one does not count.
+        """
         for found in (self.calls.get(call_signature(tool, arguments)), self.tools.get(tool)):
             if found is not None and found.counts_at(now):
+                if found.allows and found.tool_digest != digest:
+                    continue
                 return found.allows
         return None
+
+    def find_approved_digest(self, tool: str, arguments: Arguments, key: str) -> str:
+        """Return the digest of the tool that a person approved before; "" for none.
+
+        Args:
+            tool: the name of the tool.
+            arguments: the arguments of a call.
+            key: the key of the call.
+        """
+        for one in reversed(self.inquiries.get(key, ())):
+            if one.is_approved:
+                return one.fields.tool_digest
+        for found in (self.calls.get(call_signature(tool, arguments)), self.tools.get(tool)):
+            if found is not None and found.allows:
+                return found.tool_digest
+        return ""
 
     def asked_before(self, key: str, changed_to: Arguments | None) -> tuple[Inquiry, ...]:
         """Return the questions about a call, in the order in which they were asked.
@@ -167,6 +198,21 @@ class PermissionMemory(Struct, frozen=True):
             if one.is_approved:
                 return one.arguments
         return None
+
+
+_PARTS = ("its name", "its description", "its arguments")
+
+
+def word_change(before: str, now: str) -> str:
+    """Return what changed between two digests of a tool; "" if nothing, or if one of them is of no server.
+
+    >>> word_change("a.b.c", "a.x.y")
+    'its description and its arguments'
+    """
+    if not before or not now:
+        return ""
+    pairs = zip(before.split("."), now.split("."), _PARTS, strict=False)
+    return " and ".join(part for old, new, part in pairs if old != new)
 
 
 def is_same(one: Arguments, other: Arguments) -> bool:
@@ -246,7 +292,7 @@ def _remember_answer(
     allows = isinstance(answer, Approved)
     if allows and not question.may_remember:
         return memory
-    preference = Preference(allows, event.expires_at)
+    preference = Preference(allows, event.expires_at, question.tool_digest)
     if answer.remember == "tool":
         tools = {**memory.tools, question.tool: preference}
         return msgspec.structs.replace(memory, tools=tools)

@@ -37,6 +37,7 @@ from holdfast.middleware.permission_memory import (
     fold_answers,
     is_same,
     source_label,
+    word_change,
 )
 from holdfast.middleware.permission_rules import (
     RULE_TEXT,
@@ -180,8 +181,14 @@ class ToolPermission(Middleware[PermissionMemory]):
             answer = inquiry.answer_at(context.now())
             if isinstance(answer, Denied):
                 return Deny(answer.reason)
+            is_changed = inquiry.fields.tool_digest != context.tool_digest
             if answer is None:
-                inquiring = msgspec.structs.replace(inquiring, open_question=inquiry.question())
+                # A question about the tool as it was is not asked again.
+                question = None if is_changed else inquiry.question()
+                inquiring = msgspec.structs.replace(inquiring, open_question=question)
+            elif is_changed:
+                asked = inquiring.questions_asked + 1
+                inquiring = msgspec.structs.replace(inquiring, questions_asked=asked)
             else:
                 inquiring = inquiring.with_approval(inquiry.approved_question())
         return inquiring
@@ -197,7 +204,8 @@ class ToolPermission(Middleware[PermissionMemory]):
         if context.unknown:
             return Deny(context.unknown)  # nobody is asked about a tool that does not exist
         arguments = context.arguments or {}
-        remembered = context.state_of(self).find_preference(tool, arguments, context.now())
+        memory, digest = context.state_of(self), context.tool_digest
+        remembered = memory.find_preference(tool, arguments, context.now(), digest)
         if remembered is False:
             return Deny(STORED_TEXT.format(tool=tool))
         if remembered and ruling.remembered:
@@ -223,6 +231,9 @@ class ToolPermission(Middleware[PermissionMemory]):
 
     def _make_question(self, context: BeforeTool, ruling: Ruling) -> PermissionQuestion:
         question = ruling.question or PermissionQuestion(tool=context.tool)
+        before = context.state_of(self).find_approved_digest(
+            context.tool, context.arguments or {}, context.key
+        )
         return msgspec.structs.replace(
             question,
             key="",
@@ -232,6 +243,9 @@ class ToolPermission(Middleware[PermissionMemory]):
             call_id=context.call.id,
             source=changed_label(self._label) if context.edited else self._label,
             may_remember=question.may_remember and ruling.remembered,
+            server=context.server,
+            tool_digest=context.tool_digest,
+            changed=word_change(before, context.tool_digest),
         )
 
     async def wrap_tool(

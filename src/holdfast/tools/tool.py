@@ -80,6 +80,8 @@ class Tool(Generic[P, R]):
         strict: whether providers enforce the schema of its arguments; see `tool`.
         gives_output: whether its return value is the output of a turn.
         check: looks whether a call in doubt took effect; None if nothing can.
+        server: the MCP server that offers the tool; empty for a tool of this program.
+        digest: changes with the description and the schema of the tool at its server.
     """
 
     function: Callable[P, R]
@@ -95,6 +97,8 @@ class Tool(Generic[P, R]):
     strict: bool | None
     gives_output: bool = False
     check: Check | None = None
+    server: str
+    digest: str
     _description: str | None
     _compiled: _CompiledSignature
 
@@ -116,6 +120,8 @@ class Tool(Generic[P, R]):
             waits=_may_wait(function),
             binds=binds,
             ends_itself=getattr(function, "ends_itself", False),
+            server="",
+            digest="",
             _description=settings.description,
             _compiled=_CompiledSignature(),
             __name__=getattr(function, "__name__", name),
@@ -397,6 +403,19 @@ def copy_as_output_function(function: Tool) -> Tool:
     copied: Tool = Tool.__new__(Tool)
     effect = function.effect or "write"
     copied.__dict__.update(function.__dict__, effect=effect, gives_output=True)
+    return copied
+
+
+def copy_as_foreign(function: Tool, server: str, digest: str) -> Tool:
+    """Return a copy that says which server offers the tool.
+
+    Args:
+        function: the tool.
+        server: the name of the server.
+        digest: changes with the tool's description and schema there.
+    """
+    copied: Tool = Tool.__new__(Tool)
+    copied.__dict__.update(function.__dict__, server=server, digest=digest)
     return copied
 
 

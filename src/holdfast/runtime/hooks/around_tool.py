@@ -100,6 +100,7 @@ class HookedCall:
         context = self._context
         if context is None:
             this, effect = self._this, self._effect
+            tool = self._run.plan.registry.get(effect.call.name)
             context = self._context = ToolUse(
                 facts=self._hooks.facts,
                 key=effect.key,
@@ -109,6 +110,8 @@ class HookedCall:
                 written_call=effect.call,
                 unknown=_unknown_text(self._checked),
                 by_code=effect.by_code,
+                server="" if tool is None else tool.server,
+                tool_digest="" if tool is None else tool.digest,
             )
         return context
 
