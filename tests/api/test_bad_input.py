@@ -120,6 +120,8 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "Client": {"base_url": "http://127.0.0.1:8000"},
     "Check": {"function": print},
     "ClarificationQuestion": {"question": "Which?"},
+    "Elicited": {},
+    "ElicitationQuestion": {"server": "shop", "tool": "order", "message": "How?"},
     "ContinuationPermission": {},
     "ContinuationQuestion": {"iteration": 1, "limit": 1},
     "Continued": {},

@@ -7,7 +7,7 @@ must never decide who is asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import UnionType
 from typing import (
@@ -277,6 +277,58 @@ class ContinuationQuestion(Question[Continued | Denied], frozen=True, kw_only=Tr
         """No answer is a no."""
         texts = {**_UNANSWERED_TEXTS, "timeout": "The request to continue timed out."}
         return Denied(reason=texts[why], because=why)
+
+
+class Elicited(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to the question of a server.
+
+    Args:
+        action: "accept" gives the input, "decline" refuses it, and "cancel" says nothing about it.
+        content: the values of the form, by the names of its fields.
+    """
+
+    action: Literal["accept", "decline", "cancel"] = "accept"
+    content: Mapping[str, str | int | float | bool | Sequence[str] | None] = {}
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+class ElicitationQuestion(Question[Elicited], frozen=True, kw_only=True):
+    """An MCP server asks for input while it runs a tool.
+
+    Args:
+        server: the name of the server.
+        tool: the tool that it runs.
+        message: the text of the server to show.
+        form: a JSON Schema of the input: an object whose fields are texts, numbers, true or false, or lists of texts.
+        url: a page that the server asks a person to visit instead; it is shown, and never opened.
+        name: the server's name for the question.
+        state: the server's state of the call, which is sent back with the answer.
+    """
+
+    server: str
+    tool: str
+    message: str
+    form: Mapping[str, object] = {}
+    url: str = ""
+    name: str = ""
+    state: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def accept(self, *, by: str = "", **content: Any) -> Answer[Elicited]:
+        """Give the input, by the names of the fields. `by` gives the answer."""
+        return self.answer(Elicited(content=content), by=by)
+
+    def decline(self, *, by: str = "") -> Answer[Elicited]:
+        """Refuse the input. `by` gives the answer."""
+        return self.answer(Elicited(action="decline"), by=by)
+
+    def default_answer(self, why: UnansweredReason) -> Elicited:  # noqa: ARG002  # REASON: the same for each
+        """No answer says nothing about the input."""
+        return Elicited(action="cancel")
 
 
 class ClarificationQuestion(Question[str], frozen=True, kw_only=True):

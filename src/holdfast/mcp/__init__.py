@@ -11,6 +11,8 @@ from holdfast import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.core.questions import ElicitationQuestion as ElicitationQuestion
+    from holdfast.core.questions import Elicited as Elicited
     from holdfast.mcp.mcp_file import read_mcp_file as read_mcp_file
     from holdfast.mcp.mcp_options import McpLimits as McpLimits
     from holdfast.mcp.mcp_options import McpTimeouts as McpTimeouts
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.mcp.mcp_server import McpServerChanged as McpServerChanged
 
 _HOME: dict[str, str] = {
+    "ElicitationQuestion": "holdfast.core.questions",
+    "Elicited": "holdfast.core.questions",
     "McpLimits": "holdfast.mcp.mcp_options",
     "McpProgress": "holdfast.mcp.mcp_server",
     "McpServer": "holdfast.mcp.mcp_server",

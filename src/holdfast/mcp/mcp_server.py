@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.errors import ConfigurationError, MiddlewareError
 from holdfast.core.messages import Media, Text
 from holdfast.core.notices import CustomNotice
+from holdfast.mcp.elicitation import Continuation, call_with_questions
 from holdfast.mcp.mcp_options import McpKeywords, McpOptions, read_options
 from holdfast.mcp.server_connection import ServerConnection
 from holdfast.mcp.server_results import (
@@ -315,11 +316,12 @@ def _make_call(
                 )
             )
 
-        result = await connection.call_tool(name, arguments, report, is_once=is_once)
-        if getattr(result, "content", None) is None:
-            raise ToolError(
-                f"The server {connection.server} asks for input of a person, which is not supported here."
+        async def send(continuation: Continuation | None) -> Any:
+            return await connection.call_tool(
+                name, arguments, report, continuation=continuation, is_once=is_once
             )
+
+        result = await call_with_questions(context, connection.server, send, is_once=is_once)
         if result.is_error:
             raise ToolError(read_text(result.content)[: connection.options.limits.result])
         return read_content(result.content, result.structured_content)

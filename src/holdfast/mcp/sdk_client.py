@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 
 from holdfast import __version__
 from holdfast.mcp.call_failures import CONNECTION_CLOSED, McpExchange, current_exchange
+from holdfast.mcp.elicitation import Continuation
 from holdfast.mcp.mcp_options import McpOptions, check_headers
 from holdfast.mcp.stdio_transport import StdioTransport
 from holdfast.tools.connection_failures import ConnectionFailure, find_connection_failure
@@ -98,15 +99,32 @@ class McpSession:
         return ListedTools(tools, ttl)
 
     async def call_tool(
-        self, name: str, arguments: Mapping[str, object], on_progress: ProgressFnT | None
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        on_progress: ProgressFnT | None,
+        continuation: Continuation | None = None,
     ) -> Any:
         """Call a tool; return the result as it came, which may ask for input.
+
+        Args:
+            name: the tool.
+            arguments: its arguments.
+            on_progress: called with each report of progress.
+            continuation: the answers to a result that asked for input.
 
         Raises:
             MCPError: the server refused the call, or the connection failed.
             ValidationError: the result breaks the protocol.
         """
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        if continuation is not None:
+            answers: Any = {
+                key: types.ElicitResult.model_validate(one)
+                for key, one in continuation.responses.items()
+            }
+            changes = {"input_responses": answers, "request_state": continuation.state}
+            params = params.model_copy(update=changes)
         request = types.CallToolRequest(params=params)
         session = self._client.session
         try:
@@ -143,6 +161,10 @@ async def open_session(
         Exception: the server cannot be reached or speaks another protocol.
     """
 
+    async def cancel(context: object, params: object) -> types.ElicitResult:  # noqa: ARG001  # REASON: the SDK's names
+        # Only servers before 2026-07-28 ask so, and do not say which call it is about.
+        return types.ElicitResult(action="cancel")
+
     async def handle(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             on_change()
@@ -165,6 +187,7 @@ async def open_session(
             streams,
             client_info=types.Implementation(name="holdfast", version=__version__),
             message_handler=handle,
+            elicitation_callback=cancel,
             cache=None,
         )
         try:

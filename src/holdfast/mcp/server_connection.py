@@ -26,6 +26,7 @@ from holdfast.mcp.call_failures import (
     make_not_sent,
     read_error_code,
 )
+from holdfast.mcp.elicitation import Continuation
 from holdfast.mcp.mcp_options import McpOptions
 from holdfast.resilience.breaker.decision import RejectedCall, Ticket
 from holdfast.resilience.breaker.options import BreakerOptions
@@ -334,6 +335,7 @@ class ServerConnection:
         arguments: Mapping[str, object],
         on_progress: OnProgress | None = None,
         *,
+        continuation: Continuation | None = None,
         is_once: bool = True,
     ) -> Any:
         """Call a tool, and return its result as the SDK reads it.
@@ -342,6 +344,7 @@ class ServerConnection:
             name: the tool, as the server names it.
             arguments: the arguments.
             on_progress: called with each report of progress.
+            continuation: the answers to a result that asked for input.
             is_once: it must run once at most, so it goes out on a new connection: a kept one that ends does not say
                 whether its server has begun to work.
 
@@ -365,7 +368,9 @@ class ServerConnection:
                     result = await self._send(
                         session,
                         exchange,
-                        lambda: session.opened.call_tool(name, arguments, on_progress),
+                        lambda: session.opened.call_tool(
+                            name, arguments, on_progress, continuation
+                        ),
                         None,
                     )
                 except asyncio.CancelledError:

@@ -80,6 +80,7 @@ class McpEmulator:
         faults: the fault of each call of a tool in order, over all processes; None for none.
         era: the version of the protocol.
         tools: the descriptions of its tools, as on the wire; by default `look`, which reads, and `pay`, which writes.
+            One with a schema as `form` asks a person for it before it runs, from 2026-07-28 on.
         ttl: for how many milliseconds the list of tools holds, from 2026-07-28 on.
 
     Raises:
@@ -210,7 +211,8 @@ class _Server:
         if request_id is None:
             return None
         if method == "tools/list":
-            tools = [one for one in self._tools if one["name"] not in self._removed]
+            left = [one for one in self._tools if one["name"] not in self._removed]
+            tools = [{key: value for key, value in one.items() if key != "form"} for one in left]
             result: dict[str, Any] = {"tools": tools}
             self.note(kind="list")
         elif method == "server/discover" and self.era == "2026-07-28":
@@ -252,6 +254,9 @@ class _Server:
         name, arguments = params["name"], params.get("arguments") or {}
         if fault == "change":
             self._removed.add(name)
+        asking = self._find_question(message)
+        if asking is not None:
+            return asking
         known = {one["name"] for one in self._tools} - self._removed
         if name not in known or fault == "refuse":
             return _make_error(request_id, _INVALID_PARAMS, f"there is no tool {name}")
@@ -269,6 +274,44 @@ class _Server:
             result = {"content": "no list", "isError": []}
         if self.era == "2026-07-28":
             result["resultType"] = "complete"
+        return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+    def _find_question(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the answer to a call of a tool that asks for input first; None for every other call.
+
+        A tool asks if its description has `form`. Its state is the arguments, and counts once.
+        """
+        params, request_id = message["params"], message["id"]
+        tool = next((one for one in self._tools if one["name"] == params["name"]), {})
+        if "form" not in tool:
+            return None
+        state = json.dumps(params.get("arguments"))
+        if "requestState" in params or "inputResponses" in params:
+            used = b'"state": ' + json.dumps(state).encode()
+            if (
+                params.get("requestState") != state
+                or used in (self._folder / "log.jsonl").read_bytes()
+            ):
+                return _make_error(request_id, _INVALID_PARAMS, "invalid or expired requestState")
+            answer = params["inputResponses"]["form"]
+            self.note(kind="answer", state=state, answer=answer)
+            if answer["action"] == "accept":
+                return None
+            text = {"content": [{"type": "text", "text": f"no input: {answer['action']}"}]}
+            return {
+                "jsonrpc": "2.0",
+                "id": request_id,
+                "result": {**text, "resultType": "complete"},
+            }
+        question = {
+            "method": "elicitation/create",
+            "params": {"mode": "form", "message": "How?", "requestedSchema": tool["form"]},
+        }
+        result = {
+            "resultType": "input_required",
+            "inputRequests": {"form": question},
+            "requestState": state,
+        }
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 

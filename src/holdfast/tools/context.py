@@ -9,7 +9,7 @@ context explicitly.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, cast
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     A = TypeVar("A")
     T = TypeVar("T")
+    Q = TypeVar("Q", bound=AnyQuestion)
     D_co = TypeVar("D_co", covariant=True, default=object)
 else:
     # The default of a type variable is for type checkers; Python has it from 3.13.
@@ -35,6 +36,7 @@ else:
 
     A = TypeVar("A")
     T = TypeVar("T")
+    Q = TypeVar("Q", bound=AnyQuestion)
     D_co = TypeVar("D_co", covariant=True)
 
 Asker: TypeAlias = Callable[[str, int, AnyQuestion, Timeout], Awaitable[object]]
@@ -166,6 +168,20 @@ class ToolContext(Struct, Generic[D_co], frozen=True, kw_only=True):
                 fix="Let an agent run the tool, or create the context with asker=...",
             )
         return cast("A", await self.asker(self.key, self.attempt, question, timeout))
+
+    def asked_before(self, kind: type[Q]) -> list[Q]:
+        """Return the questions of a class that this call asked before it was suspended or interrupted, in order.
+
+        To `ask` one of them again returns its answer, or waits for it. So a tool whose question depends on what it
+        did before can go on from there, instead of from its beginning.
+
+        Args:
+            kind: the class of the questions.
+        """
+        find: Callable[[str], Iterable[AnyQuestion]] | None = getattr(
+            self.asker, "find_asked", None
+        )
+        return [] if find is None else [one for one in find(self.key) if isinstance(one, kind)]
 
     def emit(self, notice: CustomNotice) -> None:
         """Stream a notice of your own to the reader and the observers of the run.

@@ -22,6 +22,7 @@ from msgspec import Struct
 from holdfast.core.detached_errors import detach_for_log
 from holdfast.core.errors import AnswerTypeError, ConfigurationError
 from holdfast.core.events import OnWait
+from holdfast.core.question_log import asker_key, restore_question
 from holdfast.core.questions import (
     Answer,
     AnyAnswer,
@@ -339,6 +340,16 @@ class TurnAsker(Struct, eq=False):
         # A synchronous tool runs in a thread and asks from an event loop of its own.
         elsewhere = self.questions.ask_from_other_loop(answer)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(elsewhere, home))
+
+    def find_asked(self, scope: str) -> list[AnyQuestion]:
+        """Return the questions that a tool asked before, with the key of its call, in order."""
+        found = [
+            restore_question(event, self.run.run_id)
+            for key, event in self.run.machine.questions.questions.items()
+            if asker_key(key) == scope and event.by_hook is self.hook and not event.origin
+        ]
+        # Without the key and the binding, to ask one again finds the saved one.
+        return [msgspec.structs.replace(one, key="", binding="") for one in found]
 
 
 class Answerers(Struct, frozen=True):
