@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.core.effects import CopyResult, Effect, RunTool, call_index, tool_key
@@ -31,6 +31,8 @@ IN_DOUBT_TEXT = (
 )
 
 OVER_LIMIT_TEXT = "Error: Function '{name}' was not run: the limit of tool calls is reached."
+
+_NO_CHECKS: Final[Mapping[str, tuple[DoubtChecked, ...]]] = {}
 
 
 class Batch:
@@ -81,7 +83,7 @@ class Batch:
         self.has_begun = False
         """Whether the tools may have started, in this process or an earlier one."""
         self.begun_at = 0.0
-        self.checks: dict[str, tuple[DoubtChecked, ...]] = {}
+        self.checks: Mapping[str, tuple[DoubtChecked, ...]] = _NO_CHECKS
         """The answers of checks, by the key of their call."""
 
     def begin(self, at: float) -> None:
@@ -91,7 +93,7 @@ class Batch:
     def add_check(self, event: DoubtChecked) -> None:
         """Store the answer of a check of one call."""
         key = find_checked_call(event.key)
-        self.checks[key] = (*self.checks.get(key, ()), event)
+        self.checks = {**self.checks, key: (*self.checks.get(key, ()), event)}
 
     def is_whole(self) -> bool:
         """Whether every call has its result."""

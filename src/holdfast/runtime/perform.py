@@ -46,7 +46,7 @@ from holdfast.resilience.pipeline import (
     Outcome,
 )
 from holdfast.runtime.active_turn import ActiveTurn
-from holdfast.runtime.doubt import DoubtGuard, LeftInDoubtError, UseTool, left_in_doubt
+from holdfast.runtime.doubt import DoubtGuard, LeftInDoubtError, left_in_doubt
 from holdfast.runtime.finalize import close_turn
 from holdfast.runtime.hooks.around_tool import HookedCall, ToolDeniedError
 from holdfast.runtime.hooks.before_turn import accept_turn
@@ -72,18 +72,19 @@ def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool, with the hooks around it. A failure becomes a text for the model."""
-    use: UseTool = partial(_use_tool, run)
-    guard = _make_guard(run, effect, use)
-    if guard is not None:
-        use = guard.use_tool
-    call = HookedCall(run, effect, use) if run.hooks.chain.has_hooks else None
+    tool = run.plan.registry.get(effect.call.name)
+    has_check = tool is not None and tool.check is not None
+    guard = DoubtGuard(run, effect, partial(_use_tool, run)) if has_check else None
+    call = None
+    if run.hooks.chain.has_hooks:
+        call = HookedCall(run, effect, guard.use_tool if guard else partial(_use_tool, run))
     outcome: Outcome[ToolResult]
     is_left = run.effects[effect.key].is_in_doubt and not _may_repeat(run, effect)
     if is_left and guard is None:
         event = _make_in_doubt(run, effect)
         outcome = Done(event.result, attempts=0)
         return event if call is None else await call.call_after_tool(event, outcome)
-    outcome = await (_use_unhooked(run, effect, use) if call is None else call.run_tool())
+    outcome = await (_use_unhooked(run, effect, guard) if call is None else call.run_tool())
     if guard is not None and is_left and not guard.is_reached:
         outcome = left_in_doubt(effect.call)
     event = _finish_tool(run, effect, outcome, guard.note if guard is not None else "")
@@ -96,13 +97,9 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     return finish_output_call(run, event, outcome)
 
 
-def _make_guard(run: ActiveTurn, effect: RunTool, use: UseTool) -> DoubtGuard | None:
-    """Return the guard of a tool that has a check; None for any other."""
-    tool = run.plan.registry.get(effect.call.name)
-    return None if tool is None or tool.check is None else DoubtGuard(run, effect, use)
-
-
-def _use_unhooked(run: ActiveTurn, effect: RunTool, use: UseTool) -> Awaitable[Outcome[ToolResult]]:
+def _use_unhooked(
+    run: ActiveTurn, effect: RunTool, guard: DoubtGuard | None
+) -> Awaitable[Outcome[ToolResult]]:
     """Check the call and run its tool; no hook can replace, deny or stop it."""
     registry, call = run.plan.registry, effect.call
     checked = check_call(
@@ -112,7 +109,7 @@ def _use_unhooked(run: ActiveTurn, effect: RunTool, use: UseTool) -> Awaitable[O
         by_code=effect.by_code,
         now=run.plan.clock.now(),
     )
-    return use(effect, checked)
+    return guard.use_tool(effect, checked) if guard else _use_tool(run, effect, checked)
 
 
 def _may_repeat(run: ActiveTurn, effect: RunTool) -> bool:
