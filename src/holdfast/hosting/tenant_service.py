@@ -7,6 +7,7 @@ must never decide who may do something.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Unpack
@@ -19,7 +20,7 @@ from holdfast.core.acts import Act
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
 from holdfast.core.effects import TITLES
-from holdfast.core.errors import ConfigurationError, SessionBusyError, WaitingError
+from holdfast.core.errors import ConfigurationError, HoldfastError, SessionBusyError, WaitingError
 from holdfast.core.events import QuestionAnswered
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.questions import AnyAnswer
@@ -30,9 +31,11 @@ from holdfast.event_log.live.session_follower import DrivenRuns, VisibleRuns, sh
 from holdfast.event_log.live.session_watch import SessionWatch
 from holdfast.hosting.bound_agents import AnyAgent, bind_agent, close_open_turn, plan_of
 from holdfast.hosting.turn_queue import TurnQueue, refuse_resume
-from holdfast.hosting.turns.act_relay import ActRelay
+from holdfast.hosting.turns.act_relay import ActRelay, RelayedCancellation
 from holdfast.hosting.turns.open_turns import OpenTurns
 from holdfast.hosting.turns.turn_runner import (
+    INTERRUPT,
+    ON_BUSY,
     AcceptedTurn,
     ShuttingDownError,
     TurnRunner,
@@ -53,6 +56,9 @@ from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
 
 _MOST_LOOKED_AT = 100
+_MOST_INTERRUPTIONS = 10
+_IN_PROGRESS = ("running", "open")
+_log = logging.getLogger("holdfast.hosting")
 
 _PATIENCE = (
     10.0  # seconds to wait for somebody who still has the session of a turn that is given up
@@ -108,6 +114,7 @@ class TenantService:
         """The inbox, if turns go through it."""
         self.drives = True
         """Whether this process drives turns."""
+        self._interruptions: set[asyncio.Task[None]] = set()
 
     @property
     def sessions(self) -> Sessions:
@@ -182,6 +189,8 @@ class TenantService:
             QuotaReachedError: the tenant has used up its turns or tokens of this day.
             QueuedTurnError: the turn was dropped before it began, or cannot begin.
             ConfigurationError: an argument is wrong.
+
+        With `ON_BUSY` in its metadata, the turn in progress ends once no writing tool is under way.
         """
         saved = await self.submit(agent, message, output, **keywords)
         if isinstance(saved, AcceptedTurn):
@@ -205,22 +214,78 @@ class TenantService:
         if policy := self.on_disconnect.get(agent):
             # It is saved with the turn, which another process may drive.
             keywords["metadata"] = {ON_DISCONNECT: policy, **(keywords.get("metadata") or {})}
+        session = keywords.get("session")
+        interrupts = (keywords.get("metadata") or {}).get(ON_BUSY) == INTERRUPT
         if self.queue is None:
+            if interrupts and session is not None:
+                return await self._begin_in_place(session, agent, message, output, keywords)
             return await self.begin(agent, message, output, **keywords)
         if self.runner.is_closing:
             raise ShuttingDownError
         bound, request = self.agent(agent), keywords.get("request")
+        # Before the turn is looked for, which would otherwise interrupt itself if it begins meanwhile.
+        last = None if session is None else await self.reader.find_last_turn(session)
         known = await self.find_request(request) if request is not None else None
         if known is not None:
             return known
-        session = keywords.get("session")
-        if session is not None:
-            last = await self.reader.find_last_turn(session)
-            if last is not None and last.status == "waiting":
-                raise WaitingError(session, last.questions)
+        if session is not None and last is not None and last.status == "waiting":
+            raise WaitingError(session, last.questions)
         entry = await self.queue.submit(bound, message, output, keywords)
         self.runner.report_accepted()
+        if interrupts and last is not None and last.status in _IN_PROGRESS:
+            # The message is saved. Should this process die now, its turn begins after the one in progress.
+            self._interrupt_later(entry.session, last.turn, entry.made_by)
         return entry
+
+    async def _begin_in_place(
+        self,
+        session: str,
+        agent: str,
+        message: Prompt,
+        output: JsonSchema | None,
+        keywords: RunKeywords[Any],
+    ) -> AcceptedTurn:
+        """Start a turn in this process in place of the one in progress; see `start`."""
+        request, by = keywords.get("request"), keywords.get("by", "")
+        for _ in range(_MOST_INTERRUPTIONS):
+            last = await self.reader.find_last_turn(session)
+            known = await self.find_request(request) if request is not None else None
+            if known is not None:
+                return known
+            if last is not None and last.status in _IN_PROGRESS:
+                await self.interrupt(session, last.turn, by=by)
+            try:
+                return await self.begin_new(agent, message, output, **keywords)
+            except SessionBusyError:  # another message was faster
+                await self.runner.wait_accepted(session)
+        raise SessionBusyError(session, "other messages interrupt its turns")
+
+    def _interrupt_later(self, session: str, turn: int, by: str) -> None:
+        async def interrupt() -> None:
+            try:
+                await self.interrupt(session, turn, by=by)
+            except HoldfastError as error:
+                _log.info("a turn is not interrupted, and the next one begins after it: %s", error)
+
+        task = asyncio.create_task(interrupt(), name="holdfast-interruption")
+        self._interruptions.add(task)  # so that it is not collected
+        task.add_done_callback(self._interruptions.discard)
+
+    async def interrupt(self, session: str, turn: int, *, by: str = "") -> None:
+        """End a turn in progress once no writing tool is under way, so that a message takes its place.
+
+        What it has done so far stays in the history. A turn that waits for an answer stays, too.
+
+        Args:
+            session: the session.
+            turn: the number of the turn: a later one stays.
+            by: who sends the message.
+
+        Raises:
+            SessionBusyError: the process that drives the turn does not answer.
+            ConfigurationError: there is no such session.
+        """
+        await self._end_turn(session, turn, by, after_writes=True)
 
     async def wait_for_begin(
         self, entry: InboxEntry, seconds: float | None = None
@@ -445,17 +510,25 @@ class TenantService:
         Raises:
             ConfigurationError: there is no such session.
         """
+        await self._end_turn(session, turn, by, after_writes=False)
+
+    async def _end_turn(self, session: str, turn: int, by: str, *, after_writes: bool) -> None:
+        """Cancel a turn; `after_writes` finishes a writing tool first, and leaves a turn that waits."""
         driven = self.runner.find(session)
         if turn and await self._has_later_turn(session, turn):
             return
         if driven is not None and self.runner.find(session) is driven:
-            driven.cancel(by)
+            if after_writes:
+                await driven.cancel_after_writes(by)
+            else:
+                driven.cancel(by)
             await self.runner.wait(session)
         # Another process may drive it, also if this one has waited for it in order to continue it.
-        if await self._relay.cancel(session, by, turn):
+        if await self._relay.cancel(session, RelayedCancellation(by, turn, after_writes)):
             return
         latest = await self.last_turn(session)
-        if latest.status in ("waiting", "open") and turn in (0, latest.turn):
+        ends = ("open",) if after_writes else ("waiting", "open")
+        if latest.status in ends and turn in (0, latest.turn):
             await self.abandon(session, by=by)
 
     async def _has_later_turn(self, session: str, turn: int) -> bool:

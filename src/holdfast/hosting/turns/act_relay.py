@@ -64,6 +64,10 @@ class ActingTenant(Protocol):
         """Cancel the last turn of a session."""
         ...
 
+    async def interrupt(self, session: str, turn: int, *, by: str = "") -> None:
+        """Cancel a turn once no writing tool is under way."""
+        ...
+
 
 class ActRelay:
     """The way of the acts of one tenant between the processes of its journal.
@@ -98,9 +102,9 @@ class ActRelay:
         result = await self._ask(session, "answer", encode_answer(answer))
         return None if result is None else decode_result(result)
 
-    async def cancel(self, session: str, by: str, turn: int) -> bool:
+    async def cancel(self, session: str, given: RelayedCancellation) -> bool:
         """Let the process that drives a turn cancel it; return whether another one drives it."""
-        body = to_json(RelayedCancellation(by, turn)).decode()
+        body = to_json(given).decode()
         return await self._ask(session, "cancel", body) is not None
 
     async def _ask(self, session: str, act: str, body: str) -> str | None:
@@ -116,7 +120,10 @@ class ActRelay:
         """Perform an act that another process asked for; return its result as JSON."""
         if act.act == "cancel":
             given = msgspec.json.decode(act.body, type=RelayedCancellation)
-            await self._tenant.cancel(act.session, by=given.by, turn=given.turn)
+            if given.after_writes:
+                await self._tenant.interrupt(act.session, given.turn, by=given.by)
+            else:
+                await self._tenant.cancel(act.session, by=given.by, turn=given.turn)
             return "{}"
         try:
             answer = await self._restore_answer(act)
@@ -246,10 +253,11 @@ class RelayedAnswer(Struct, frozen=True):
 
 
 class RelayedCancellation(Struct, frozen=True):
-    """A cancellation on its way to another process: who cancels which turn; 0 for any."""
+    """A cancellation on its way to another process: who cancels which turn, 0 for any, and whether after its writes."""
 
     by: str = ""
     turn: int = 0
+    after_writes: bool = False
 
 
 class _Result(Struct, frozen=True):

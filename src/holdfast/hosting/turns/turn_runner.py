@@ -48,6 +48,13 @@ SECONDS_TO_RESTART = 2.0
 """After how many seconds a client is asked to come back."""
 
 
+ON_BUSY: Final = "holdfast.on_busy"
+"""The name of the value in the metadata of a turn whose request says what happens to a turn in progress."""
+
+INTERRUPT: Final = "interrupt"
+"""The turn in progress ends, and this one takes its place."""
+
+
 class AcceptedTurn(Struct, frozen=True):
     """A turn whose first record is saved.
 

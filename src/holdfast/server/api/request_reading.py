@@ -15,6 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.types import Scope
 
+from holdfast.hosting.turns.turn_runner import INTERRUPT, ON_BUSY
 from holdfast.hosting.turns.unread_turns import ON_DISCONNECT, OnDisconnect
 from holdfast.server.api.operations import JSON, AnyOperation, OperationHeader
 from holdfast.server.api.request_bodies import NoBody
@@ -155,6 +156,29 @@ def read_on_disconnect(request: Request) -> dict[str, object]:
         problem = make_problem(400, "header", detail, field=ON_DISCONNECT_HEADER.name, fix=fix)
         raise ProblemError(problem)
     return {ON_DISCONNECT: given[0]}
+
+
+ON_BUSY_HEADER = OperationHeader(
+    "Holdfast-On-Busy",
+    "`interrupt` ends the turn of the session that is in progress, once no writing tool is under way; what it has "
+    "done stays in the history. Without it the message waits in the queue, or is refused if there is none.",
+    {"type": "string", "enum": [INTERRUPT]},
+)
+
+
+def read_wishes(request: Request) -> dict[str, object]:
+    """Return the metadata of a turn of a session: what happens if nobody reads it, and to one in progress.
+
+    Raises:
+        ProblemError: a header has another value.
+    """
+    wishes, given = read_on_disconnect(request), request.headers.getlist(ON_BUSY_HEADER.name)
+    if given and given != [INTERRUPT]:
+        fix = f"Send {INTERRUPT}, once, or leave it out"
+        detail = f"must be {INTERRUPT}"
+        problem = make_problem(400, "header", detail, field=ON_BUSY_HEADER.name, fix=fix)
+        raise ProblemError(problem)
+    return {**wishes, ON_BUSY: INTERRUPT} if given else wishes
 
 
 def _wrong_field(where: str, kind: type[Any], error: msgspec.ValidationError) -> ProblemError:

@@ -32,7 +32,11 @@ from holdfast.server.api.operations import (
     respond,
 )
 from holdfast.server.api.request_bodies import NewTurn, NoBody, NoQuery, TurnQuery
-from holdfast.server.api.request_reading import ON_DISCONNECT_HEADER, read_on_disconnect
+from holdfast.server.api.request_reading import (
+    ON_BUSY_HEADER,
+    ON_DISCONNECT_HEADER,
+    read_wishes,
+)
 from holdfast.server.api.session_reading import read_turn
 from holdfast.server.api.views import TurnView
 from holdfast.server.problem_responses import ProblemError, make_problem
@@ -45,7 +49,7 @@ async def start_turn(call: Call[NoQuery, NewTurn]) -> Response:
     """Start a turn, and answer as the request wants: at once, after a wait, or with its stream."""
     tenant, body = call.tenant, call.body
     keywords = make_keywords(tenant.agent(body.agent), body, call.service.allow_models)
-    if wish := read_on_disconnect(call.request):
+    if wish := read_wishes(call.request):
         keywords["metadata"] = {**(keywords.get("metadata") or {}), **wish}
     take_turn(call.request)
     if call.accepts(EVENT_STREAM) or body.wait:
@@ -203,7 +207,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
             ),
         },
         refusals=(404, 409),
-        headers=(ON_DISCONNECT_HEADER,),
+        headers=(ON_DISCONNECT_HEADER, ON_BUSY_HEADER),
         once="turn",
     ),
     Operation(

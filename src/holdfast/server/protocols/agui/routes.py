@@ -27,7 +27,7 @@ from holdfast.server.access.budgets import STARTS
 from holdfast.server.access.callers import set_last_event
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.api.request_reading import read_on_disconnect
+from holdfast.server.api.request_reading import read_wishes
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import (
     ProblemError,
@@ -121,7 +121,7 @@ async def _run_agent(request: Request, agent: str) -> Response:
     set_last_event(request, lambda problem: b"data: %s\n\n" % to_json(_make_error(problem)))
     await check_request(request, entered)
     entered.tenant.agent(agent)
-    shown = await _act(entered, agent, given, act, read_on_disconnect(request))
+    shown = await _act(entered, agent, given, act, read_wishes(request))
     pieces = keep_alive(_encode(_format_run(entered.tenant, given, shown)))
     return StreamingResponse(pieces, media_type="text/event-stream", headers=HEADERS)
 

@@ -31,7 +31,7 @@ from holdfast.server.access.budgets import READS, STARTS
 from holdfast.server.access.callers import set_last_event
 from holdfast.server.access.principals import Scope
 from holdfast.server.api.event_stream import HEADERS, keep_alive
-from holdfast.server.api.request_reading import read_on_disconnect
+from holdfast.server.api.request_reading import read_wishes
 from holdfast.server.problem_body import ProblemBody
 from holdfast.server.problem_responses import ProblemError, make_problem
 from holdfast.server.protocols.entering import (
@@ -83,7 +83,7 @@ async def post_chat(request: Request, agent: str) -> Response:
     await check_request(request, entered)
     entered.tenant.agent(agent)
     if isinstance(act, VercelMessageSent):
-        turn = await _send_message(entered, agent, body, act, read_on_disconnect(request))
+        turn = await _send_message(entered, agent, body, act, read_wishes(request))
         return _stream(entered.tenant, agent, body.id, turn)
     turn = await _find_turn(entered.tenant, body.id, act.turn)
     await _answer(entered, body.id, act)
