@@ -82,6 +82,51 @@ class TextDigest:
         return self._hash.hexdigest()
 
 
+_FIRST_BITS = 17
+_BLOCK = 27
+"""The bits of the numbers of one block of steps."""
+
+_FLAT = 10
+"""The bits of the steps whose numbers are equally far apart."""
+
+_LAST = _BLOCK - _FLAT
+"""The last block in which a number has room for a digest."""
+
+
+def number_step(step: int) -> tuple[int, int]:
+    """Return the number of a step in a stream whose numbers are below 2^31, and the bits that are free below it.
+
+    The free bits have a digest of the text so far. They are the fewer the longer the text is: 17 in the first 2048
+    steps, 11 after 65,536, and 3 after 16 million. So all numbers of 32 million steps are below 2^31.
+
+    Args:
+        step: the step, from 0.
+
+    >>> number_step(0), number_step(3), number_step(2048), number_step(2**24)
+    ((0, 17), (393216, 17), (268435456, 16), (2013265920, 3))
+    """
+    block = max(step.bit_length() - 1, _FLAT)
+    block = min(block, _BLOCK)
+    if block == _FLAT:
+        return step << _FIRST_BITS, _FIRST_BITS
+    bits = _BLOCK - block
+    return ((block - _FLAT + 1) << _BLOCK) + ((step - (1 << block)) << bits), bits
+
+
+def read_step(number: int) -> int:
+    """Return the step of a number, whatever its free bits are.
+
+    >>> [read_step(number_step(step)[0] + 1) for step in (0, 1023, 1024, 2048, 70_000)]
+    [0, 1023, 1024, 2048, 70000]
+    """
+    block = number >> _BLOCK
+    if block <= 1:
+        return number >> _FIRST_BITS
+    bits = max(_LAST + 1 - block, 0)
+    first = 1 << (_BLOCK - bits)
+    return first + ((number - (min(block, _LAST + 1) << _BLOCK)) >> bits)
+
+
 def _to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 

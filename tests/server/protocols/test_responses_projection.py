@@ -27,9 +27,10 @@ from holdfast.core.events import Status, TurnOpened
 from holdfast.core.json_schema import JsonSchema
 from holdfast.core.messages import FinishReason, ReplyKind, ToolCall, Usage, user
 from holdfast.core.questions import Approved
+from holdfast.event_log.positions import number_step, read_step
 from holdfast.event_log.stream_items import TextItem, WithdrawnItem
 from holdfast.middleware import ToolPermission
-from holdfast.server.protocols.responses.projection import STEP, ResponseProjection
+from holdfast.server.protocols.responses.projection import ResponseProjection
 from holdfast.server.protocols.segments import (
     SegmentBegun,
     SegmentEnded,
@@ -66,7 +67,8 @@ async def test_a_text_is_told_event_by_event() -> None:
         "output_item.done",
         "completed",
     ]
-    assert [event["sequence_number"] // STEP for event in events] == [0, 1, 2, 3, 9, 10, 11, 12, 13]
+    steps = [read_step(event["sequence_number"]) for event in events]
+    assert steps == [0, 1, 2, 3, 9, 10, 11, 12, 13]
     item = "msg_dDEuaTAubW9kZWw6YWRh"
     assert msgspec.json.encode(events[4]) == (
         b'{"type":"response.output_text.delta","sequence_number":%d,"item_id":"%s","output_index":0,'
@@ -192,6 +194,61 @@ async def test_a_reader_gets_the_rest_after_every_number(is_live: bool) -> None:
     for at, event in enumerate(whole):
         rest = project(items, after=event["sequence_number"])
         assert rest == whole[at + 1 :] or _joined(rest) == _joined(whole[at + 1 :])
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize("after", [-3, 0, 1, 2, 3, 4, 7, 1000, 2**17 - 1, 2**17 + 5, 2**19 - 1])
+async def test_a_reader_may_name_any_number_before_the_first_text(
+    is_live: bool, after: int
+) -> None:
+    talk = await Talk(reply("Let me see.")).run()
+    whole = project_live(talk.live)
+    items = talk.live if is_live else saved_items(await talk.events())
+    rest = project(items, after=after)
+    wanted = [event for event in whole if event["sequence_number"] > after]
+    assert _joined(rest) == _joined(wanted)
+    assert rest[-1]["type"] == "response.completed"
+
+
+async def test_a_number_of_a_text_that_is_none_of_the_response_is_told() -> None:
+    talk = await Talk(reply("Let me see.")).run()
+    whole = project_live(talk.live)
+    delta = next(one for one in whole if one["type"] == "response.output_text.delta")
+    numbers = [delta["sequence_number"] ^ 1, whole[-1]["sequence_number"] + 1, 2**31 - 1, 2**63]
+    for after in numbers:
+        rest = project(talk.live, after=after)
+        assert types(rest) == ["failed"], after
+        assert rest[0]["response"]["error"]["code"] == "text_withdrawn"
+
+
+@given(st.integers(0, 2**26), st.integers(0, 2**17))
+def test_numbers_grow_and_have_room_for_the_longest_answer(step: int, digest: int) -> None:
+    number, bits = number_step(step)
+    assert read_step(number + digest % 2**bits) == step
+    following, _ = number_step(step + 1)
+    assert following == number + 2**bits
+    if step < 2**25:  # a reply of 16 MiB has 2 ** 24 characters at most
+        assert number + 2**bits <= 2**31
+
+
+@given(st.integers(0, 2**40))
+def test_every_number_has_a_step(number: int) -> None:
+    begin, bits = number_step(read_step(number))
+    assert begin <= number < begin + 2**bits
+
+
+def test_an_answer_of_many_characters_has_numbers_below_2_to_the_31() -> None:
+    begun = SegmentBegun(TurnOpened("t1", 0.0, user("Hi"), agent="greeter"), 0.0)
+    live = ResponseProjection(NAME)
+    told = list(live.feed(begun))
+    for _ in range(64):
+        told += live.feed(TextAdded("t1.i0.model", "word " * 2000))
+    numbers = [one["sequence_number"] for one in told]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] < 2**31
+    back = ResponseProjection(NAME, numbers[40])
+    rest = [*back.feed(begun), *back.feed(TextAdded("t1.i0.model", "word " * 128_000))]
+    assert text_of(told[:41]) + text_of(rest) == "word " * 128_000
 
 
 def _joined(events: list[dict[str, Any]]) -> list[object]:

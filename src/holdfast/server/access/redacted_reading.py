@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.event_log.positions import number_step, read_step
 from holdfast.server.access.asgi import Message, Send, find_header
 from holdfast.server.problem_responses import make_problem, respond_problem
 
@@ -111,9 +112,6 @@ _ENDS = frozenset(
 )
 """The reasons for the end of a stream. Elsewhere a reason may be the words of a person."""
 
-_DIGEST_BITS = 2**20 - 1
-"""The part of a sequence number of `/v1/responses` that is a digest of text."""
-
 _NOTICES = frozenset(
     {
         *("attempt_abandoned", "attempt_started", "breaker_changed", "circuit_breaker_triggered"),
@@ -163,7 +161,7 @@ def _redact_object(view: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _redact_field(name: str, value: Any) -> Any:
     if name == "sequence_number" and isinstance(value, int):
-        return value & ~_DIGEST_BITS
+        return number_step(read_step(value))[0]  # without the digest of text
     if isinstance(value, str):
         if name == "position":
             return _redact_position(value)

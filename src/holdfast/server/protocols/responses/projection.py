@@ -1,9 +1,10 @@
 """Turns a segment of a turn into events of Responses, with sequence numbers that the journal repeats.
 
-A sequence number is a step times 2^20. An event takes one step; text takes one for each character, and
-then the 20 bits below are a digest of the message so far. So numbers grow, a reader may come back
-with any of them to any process, and a reader whose text does not count any more learns so. Every stream
-ends with an event that says so: one that ends before the response does, with an `error`.
+A sequence number has a step: an event takes one step, and text one for each character. The bits below are a
+digest of the message so far (`event_log.positions.number_step`). So numbers grow, a reader may come back with any
+of them to any process, and a reader whose text does not count any more learns so. A number below those of the
+first text may be any: the events after it are sent. Every stream ends with an event that says so: one that
+ends before the response does, with an `error`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from holdfast.event_log.positions import TextDigest
+from holdfast.event_log.positions import TextDigest, number_step, read_step
 from holdfast.server.protocols.openai_shapes import (
     DELETED,
     SegmentName,
@@ -40,10 +41,10 @@ from holdfast.server.protocols.segments import (
     TextAdded,
 )
 
-STEP = 2**20
-"""The difference of two sequence numbers, for each step between them."""
+_STEPS_BEFORE_TEXT = 4
+"""The fewest events before the first text. No number of a text is among theirs, so there nothing was withdrawn."""
 
-_DIGITS = 5  # of a digest, 4 bits each
+_DIGITS, _DIGIT_BITS = 5, 20  # of a digest
 _CHANGED = "The text after which this stream was to go on is not the text of the response."
 
 
@@ -124,8 +125,9 @@ class ResponseProjection:
         if self.is_over:
             return
         self._step += 1
-        number = self._step * STEP
-        if self._after // STEP == self._step and self._after != number:
+        number, _ = number_step(self._step)
+        is_of_text = self._step >= _STEPS_BEFORE_TEXT and self._after != number
+        if is_of_text and self._after >= 0 and read_step(self._after) == self._step:
             yield from self._fail_changed()
         elif number > self._after:
             self._sent = number
@@ -151,7 +153,7 @@ class ResponseProjection:
         if self.is_over:
             return
         self._text.append(text)
-        known = self._after // STEP - self._step
+        known = read_step(max(self._after, 0)) - self._step
         if 0 < known <= len(text):
             self._digest.add(text[:known])
             self._step += known
@@ -173,7 +175,8 @@ class ResponseProjection:
             }
 
     def _number_text(self) -> int:
-        return self._step * STEP + int(str(self._digest)[:_DIGITS], 16)
+        number, bits = number_step(self._step)
+        return number + (int(str(self._digest)[:_DIGITS], 16) >> (_DIGIT_BITS - bits))
 
     def _end_message(self, annotations: Sequence[Json] = ()) -> Iterator[Json]:
         if not self._key:
@@ -250,13 +253,13 @@ class ResponseProjection:
         error: Json = {"error": {"code": code, "message": message}}
         self.response = self._head.build("failed", list(self.output), error)
         # No event of the response itself has such a number, so nobody can go on after it.
-        number = (self._step + 1) * STEP + 1
+        number = number_step(self._step + 1)[0] + 1
         yield {"type": "response.failed", "sequence_number": number, "response": self.response}
 
     def _end_response(self, status: ResponseStatus, fields: Json) -> Iterator[Json]:
         if self._head is None or self.is_over:
             return
-        if self._after > (self._step + 1) * STEP:
+        if self._step + 1 >= _STEPS_BEFORE_TEXT and self._after > number_step(self._step + 1)[0]:
             yield from self._fail_changed()  # the reader has more than there is
             return
         response = self._head.build(status, list(self.output), fields)
