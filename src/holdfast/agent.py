@@ -176,7 +176,10 @@ class Agent(AgentQuestions[T], Generic[T, D_contra]):
             until there is an answer or its time is over. "suspend" ends it with the status
             "waiting", to be resumed once there is an answer; this requires a journal.
         on_busy: what happens to a message for a session whose turn is in progress, here or in another
-            process. "queue" makes it wait, "refuse" raises SessionBusyError.
+            process. "queue" makes it wait, "refuse" raises SessionBusyError. "interrupt" stops a turn that
+            this object runs: the call of the model or the tools in progress are finished, what was done
+            stays in the history, and the message begins the next turn. A turn that waits for an answer,
+            or that runs elsewhere, is waited for.
         session_cache: bytes of memory for open sessions that no turn uses; others are read again.
         journal: where events are saved, or its address: "sqlite:///talk.db",
             "postgresql://user@host/database". By default events stay in memory.

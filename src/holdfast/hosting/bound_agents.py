@@ -68,7 +68,7 @@ def _bind_engine(engine: Engine[Any], journal: Journal) -> Engine[Any]:
         journal: where the runs of the new engine are saved.
     """
     bound = copy_on_journal(engine, journal)
-    bound.on_wait, bound.max_wait = "suspend", 0.0
+    bound.on_wait, bound.max_wait, bound.interrupts = "suspend", 0.0, False
     return bound
 
 

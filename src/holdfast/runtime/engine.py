@@ -117,6 +117,7 @@ class Engine(Generic[T]):
         "_on_question",
         "_plans",
         "answering",
+        "interrupts",
         "journal",
         "max_wait",
         "on_wait",
@@ -136,6 +137,7 @@ class Engine(Generic[T]):
         self._on_question = check_handler(keywords["on_question"])
         self.on_wait = check_on_wait(keywords["on_wait"], keywords["journal"])
         self.max_wait = check_on_busy(keywords["on_busy"])
+        self.interrupts = keywords["on_busy"] == "interrupt"
         self.journal = journal = resolve_journal(keywords["journal"])
         self.session_pool = SessionPool(
             journal or MemoryJournal(), self.plan.chain, keywords["session_cache"]
@@ -415,6 +417,8 @@ class Engine(Generic[T]):
         if plan.chain is not self.plan.chain:  # with rules of a caller, or for skills of this turn
             pool = SessionPool(pool.journal, plan.chain)
         begins_turn = pool.is_shared and plan.begins_directly
+        if self.interrupts and turn.session is not None:
+            self.answering.interrupt_turn(turn.session)
         while True:
             run_id = turn.session or new_run_id()
             try:

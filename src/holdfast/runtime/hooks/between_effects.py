@@ -69,7 +69,8 @@ def hooks_idle(run: ActiveTurn) -> bool:
     if phase is _OUTPUT:
         return True
     if not hooks.chain.has_hooks:
-        return hooks.folds.failure is None  # nothing else could end the turn
+        # Nothing else could end the turn.
+        return hooks.folds.failure is None and hooks.stop is None
     if hooks.wants_to_end():
         return False
     this = hooks.iteration

@@ -61,6 +61,12 @@ class Answering:
         del self.active_turns[run.run_id]
         return run.questions.close()
 
+    def interrupt_turn(self, run_id: str) -> None:
+        """End the turn of a run that this agent drives at the next possible point, if there is one."""
+        run = self.active_turns.get(run_id)
+        if run is not None:
+            run.hooks.interrupt()
+
     async def questions(self, run_id: str) -> tuple[AnyQuestion, ...]:
         """See `Agent.questions`."""
         require_asyncio()

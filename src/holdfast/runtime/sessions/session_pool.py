@@ -48,8 +48,8 @@ from holdfast.middleware.folds import Folds, refold_session
 DEFAULT_CACHE = 64 * 2**20
 """Bytes of memory for open sessions that no turn uses."""
 
-OnBusy: TypeAlias = Literal["queue", "refuse"]
-"""Whether a message to a session with a turn in progress waits or is refused."""
+OnBusy: TypeAlias = Literal["queue", "refuse", "interrupt"]
+"""Whether a message to a session with a turn in progress waits, is refused, or ends that turn."""
 
 LeaseKind: TypeAlias = Literal["claimed", "prepared"]
 """Whether a lease is claimed at once, or begins with the first append."""

@@ -24,6 +24,9 @@ from holdfast.tools.checked_call import CheckedCall, Invocation
 
 M = TypeVar("M")
 
+INTERRUPTED_TEXT = "(This answer was interrupted by the next message.)"
+"""The last text of a turn whose place another message takes, for the model and for people."""
+
 
 class Iteration(Struct):
     """The iteration in progress, for the hooks that run after parts of it.
@@ -122,6 +125,11 @@ class TurnHooks:
         """Store the first Stop, which ends the turn at the next possible point."""
         if isinstance(decision, Stop) and self.stop is None:
             self.stop = (hook.owner, decision)
+
+    def interrupt(self) -> None:
+        """End the turn at the next possible point, since another message takes its place."""
+        if self.stop is None:
+            self.stop = ("on_busy", Stop("interrupted", INTERRUPTED_TEXT))
 
     def apply_stop(self, context: M, hook: Hook, decision: Decision) -> M:
         """Like `ask_to_stop`, for hooks that may return nothing but a Stop; returns the context."""
