@@ -138,7 +138,7 @@ USER = {"role": "user", "content": "Hi"}
         (
             "/responses",
             {"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]},
-            (400, "unknown_call", "input"),
+            (400, "invalid_value", "input[0].call_id"),
         ),
         (
             "/responses",
@@ -200,7 +200,7 @@ USER = {"role": "user", "content": "Hi"}
                 "model": "greeter",
                 "messages": [{"role": "tool", "tool_call_id": "c", "content": ""}],
             },
-            (400, "unknown_call", "messages"),
+            (400, "invalid_value", "messages[0].tool_call_id"),
         ),
         (
             "/chat/completions",
@@ -556,11 +556,65 @@ async def test_results_that_are_sent_twice_at_once_continue_the_run_once() -> No
     assert error_of(other) == (409, "already_answered", "messages")
 
 
+FOREIGN_CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+FOREIGN_ITEM = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
+FOREIGN_OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "roles"),
+    [
+        (
+            "/chat/completions",
+            {
+                "messages": [
+                    USER,
+                    {"role": "assistant", "tool_calls": [FOREIGN_CALL]},
+                    result("call_1", "x"),
+                ]
+            },
+            ["user", "assistant", "tool"],
+        ),
+        ("/chat/completions", {"messages": [USER, SYSTEM]}, ["user", "system"]),
+        ("/chat/completions", {"messages": [SYSTEM]}, ["system"]),
+        (
+            "/responses",
+            {"input": [USER, FOREIGN_ITEM, FOREIGN_OUTPUT]},
+            ["user", "assistant", "tool"],
+        ),
+        (
+            "/responses",
+            {"input": [USER, {"role": "developer", "content": "Be brief."}]},
+            ["user", "system"],
+        ),
+    ],
+)
+async def test_a_history_that_began_elsewhere_begins_a_turn(
+    path: str, body: dict[str, Any], roles: list[str]
+) -> None:
+    """Also if it ends in results of calls that are not ours, or in a message of the system."""
+    model = ScriptedModel("Hello.", "Bye.")
+    async with client_of(model) as client:
+        answer = await client.call("POST", path, {"model": "greeter", **body})
+        assert answer.status == 200, answer.body
+        assert b"Hello." in answer.body
+        assert [one.role for one in model.requests[0].messages] == roles
+        name = "messages" if "messages" in body else "input"
+        more = [*body[name], {"role": "assistant", "content": "Hello."}, USER]
+        again = await client.call("POST", path, {"model": "greeter", name: more})
+        assert b"Bye." in again.body
+
+
 async def test_results_of_nobody_are_refused() -> None:
+    """Without the call of a result before it, nothing says which tool it is of."""
     async with client_of("never") as client:
-        call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        foreign = [USER, {"role": "assistant", "tool_calls": [call]}, result("call_1", "x")]
-        assert error_of(await client.chat(foreign)) == (400, "unknown_call", "messages")
+        foreign = [USER, result("call_1", "x")]
+        expected = (400, "invalid_value", "messages[1].tool_call_id")
+        assert error_of(await client.chat(foreign)) == expected
+        body = {"model": "greeter", "input": [USER, FOREIGN_OUTPUT]}
+        expected = (400, "invalid_value", "input[1].call_id")
+        assert error_of(await client.call("POST", "/responses", body)) == expected
 
 
 async def test_all_results_are_needed() -> None:

@@ -208,7 +208,10 @@ class DisplayFold:
         if isinstance(event, TurnOpened):
             options = event.options or NO_OPTIONS
             tools = frozenset(tool.name for tool in options.client_tools)
-            yield UserShown(item.turn, event.message, options.metadata, tools)
+            message = event.message
+            if message is not None and message.role != "user":
+                message = None  # nobody said it: the turn began with results of tools, for instance
+            yield UserShown(item.turn, message, options.metadata, tools)
         elif isinstance(event, ModelReplied):
             yield from self._show_reply(step_of(event.key), event.reply)
         elif isinstance(event, ModelFailed | TurnInterrupted | TurnStopped):

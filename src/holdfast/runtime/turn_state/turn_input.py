@@ -130,8 +130,15 @@ class TurnInput(Struct, frozen=True, kw_only=True):
             _HISTORY_CHECK.check("history", self.history)
 
 
+BEGINNINGS = frozenset({"user", "system", "tool"})
+"""The roles of messages that can begin a turn."""
+
+
 def to_message(prompt: object) -> Message:
-    """Convert a prompt to a user message.
+    """Convert a prompt to the message that begins a turn.
+
+    It is a message of the user, or the end of a history that somebody else has kept: results of tools,
+    or a message of the system.
 
     Args:
         prompt: a `Prompt`; for anything else ConfigurationError is raised.
@@ -140,8 +147,11 @@ def to_message(prompt: object) -> Message:
     'Hello'
     """
     if isinstance(prompt, Message):
-        if prompt.role != "user" or not prompt.parts:
-            raise ConfigurationError("prompt", "must be a user message with at least one part")
+        if prompt.role not in BEGINNINGS or not prompt.parts:
+            raise ConfigurationError(
+                "prompt",
+                "must be a message of the user, the system or tools with at least one part",
+            )
         check_value("prompt.parts", prompt.parts, tuple[Part, ...])
         return prompt
     if isinstance(prompt, str) and prompt.strip():

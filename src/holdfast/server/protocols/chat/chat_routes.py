@@ -12,6 +12,7 @@ from starlette.responses import Response
 from holdfast.core.client_tools import ClientToolResult
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.turn_state.turn_input import BEGINNINGS
 from holdfast.server.access.budgets import READS, STARTS
 from holdfast.server.access.callers import (
     set_last_event,
@@ -93,7 +94,10 @@ async def complete_chat(call: ChatCall) -> Response:
     strict = call.tenant.strict_fields
     dropped = FIELDS.check(request, await call.request.body(), strict=strict)
     take_stream(call.request)
-    has_results = isinstance(request.messages[-1], ToolMessage)
+    # Results of calls that are not ours are the end of a history that began elsewhere.
+    has_results = any(
+        read_call_id(one.tool_call_id) is not None for one in _list_last_results(request.messages)
+    )
     held = None if has_results else await hold_turn(call)
     may_repeat = has_results or read_key(call.request) is not None
     reading = TurnReading(call.tenant, held, may_repeat=may_repeat, comes_back=False)
@@ -123,8 +127,9 @@ async def _start_run(call: ChatCall, reading: TurnReading) -> ChatTarget:
     request, tenant, held = call.body, call.tenant, reading.held
     messages = to_messages(request.messages)
     agent = require_agent(tenant, request.model)
-    if messages[-1].role != "user":
-        raise refuse("messages", "must end with a message of the user, or with results of tools")
+    if messages[-1].role not in BEGINNINGS:
+        detail = "must end with a message of the user or the system, or with results of tools"
+        raise refuse("messages", detail)
     output = make_output(request.response_format)
     check_output(agent, output, "response_format")
     body = digest_body(await call.request.body())

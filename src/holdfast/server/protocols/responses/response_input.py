@@ -32,6 +32,7 @@ from holdfast.server.protocols.content_parts import (
     make_media_from_url,
     refuse,
 )
+from holdfast.server.protocols.openai_shapes import read_call_id
 from holdfast.server.protocols.request_arguments import (
     JSON_OBJECT,
     TakenFields,
@@ -81,8 +82,16 @@ class ResponseInput(Struct, frozen=True):
         return bool(self.results or self.approvals)
 
 
-def read_input(given: str | Sequence[dict[str, Any]] | None) -> ResponseInput:
-    """Return the content of the input of a request. Raises ProblemError that names the item."""
+def read_input(
+    given: str | Sequence[dict[str, Any]] | None, *, is_new: bool = False
+) -> ResponseInput:
+    """Return the content of the input of a request. Raises ProblemError that names the item.
+
+    Args:
+        given: the input.
+        is_new: whether the request names no response and no conversation. Results of calls that are not ours are then
+            the end of a history that began elsewhere, and no answers.
+    """
     if isinstance(given, str):
         return ResponseInput((user(given),))
     if not given:
@@ -91,6 +100,8 @@ def read_input(given: str | Sequence[dict[str, Any]] | None) -> ResponseInput:
     end = len(items)
     while end and isinstance(items[end - 1], CallOutputItem | ApprovalItem):
         end -= 1
+    if is_new and not any(_is_ours(item) for item in items[end:]):
+        end = len(items)
     results: dict[str, ClientToolResult] = {}
     approvals: list[ApprovalItem] = []
     for at, item in enumerate(items[end:], end):
@@ -106,6 +117,11 @@ def read_input(given: str | Sequence[dict[str, Any]] | None) -> ResponseInput:
             raise
         messages, fault = (), error
     return ResponseInput(messages, results, tuple(approvals), fault)
+
+
+def _is_ours(item: InputItem) -> bool:
+    """Whether an item at the end of an input answers something that a run has asked for."""
+    return not isinstance(item, CallOutputItem) or read_call_id(item.call_id) is not None
 
 
 def _read_item(item: dict[str, Any], field: str) -> InputItem:

@@ -79,7 +79,8 @@ async def create_response(call: ResponseCall) -> Response:
     strict = call.tenant.strict_fields
     dropped = FIELDS.check(request, await call.request.body(), strict=strict)
     take_stream(call.request)
-    given = read_input(request.input)
+    is_new = request.previous_response_id is None and request.conversation is None
+    given = read_input(request.input, is_new=is_new)
     held = None if given.has_answers else await hold_turn(call)
     may_repeat = given.has_answers or read_key(call.request) is not None
     comes_back = bool(request.background)

@@ -22,6 +22,7 @@ from holdfast.hosting.tenant_service import new_act
 from holdfast.journal.journal_errors import RequestExistsError
 from holdfast.resilience.system_clock import new_run_id
 from holdfast.runtime.arguments.run_keywords import RunKeywords
+from holdfast.runtime.turn_state.turn_input import BEGINNINGS
 from holdfast.server.access.callers import require, take_bytes, take_further_turn, take_turn
 from holdfast.server.api.idempotency import read_key
 from holdfast.server.api.operations import Call
@@ -291,8 +292,9 @@ async def _start(
     if given.has_answers:
         raise refuse("input", "has outputs for calls that nobody waits for", "unknown_call")
     name = _choose_agent(call, beginning)
-    if not messages or messages[-1].role != "user":
-        raise refuse("input", "must end with a message of the user, or with outputs of calls")
+    if not messages or messages[-1].role not in BEGINNINGS:
+        detail = "must end with a message of the user or the system, or with outputs of calls"
+        raise refuse("input", detail)
     if beginning.agent and len(messages) > 1:
         messages = (_join_user_messages(given),)
     output = make_output(request.text)
