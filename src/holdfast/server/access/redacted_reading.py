@@ -88,6 +88,7 @@ _NUMBERS = frozenset(
             "refused",
         ),
         *("retryable", "serves_all", "strict", "store", "background", "has_more", "deleted"),
+        *("settled",),
     }
 )
 """The fields whose numbers and booleans are shown. `sequence_number` only without its digest."""
