@@ -83,5 +83,7 @@ async def test_a_refused_turn_of_many_leaves_one_that_works() -> None:
 
 
 def test_any_other_setting_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r'on_busy: must be "queue" or "refuse"'):
+    with pytest.raises(
+        ConfigurationError, match=r'on_busy: must be "queue", "refuse" or "interrupt"'
+    ):
         Agent(ScriptedModel("x"), on_busy="wait")  # type: ignore[arg-type]
