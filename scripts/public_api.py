@@ -38,6 +38,7 @@ NAMESPACES = (
     "holdfast.server",
     "holdfast.sessions",
     "holdfast.skills",
+    "holdfast.telemetry",
     "holdfast.testing",
     "holdfast.testing.emulator",
     "holdfast.tools",

@@ -151,6 +151,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "JobRetry": {"reason": "busy"},
     "ModelAt": {"model": "ollama:qwen3"},
     "ModelSettings": {},
+    "OpenTelemetry": {},
     "PIIProtection": {},
     "PageFiles": {"folder": Path(holdfast.__file__).parent / "console" / "static", "policy": "x"},
     "Patch": {},

@@ -256,7 +256,7 @@ class Scopes(Watcher):
     def around(self, call: ObservedCall) -> Iterator[None]:
         self.calls.append(call)
         if isinstance(call, ObservedTurn) and not call.is_continued:
-            call.trace, call.drive = "00-" + "a" * 32 + "-" + "b" * 16 + "-01", "mine"
+            call.trace, call.own = "00-" + "a" * 32 + "-" + "b" * 16 + "-01", "mine"
         token = INSIDE.set((*INSIDE.get(), call.key))
         try:
             yield

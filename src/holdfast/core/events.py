@@ -99,7 +99,8 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     `tried` are the models that failed before this reply, each with its error. `lost` are the tokens of
     failed attempts, which were paid for and are in no reply. `downtime` is the number of seconds before
     this event that are no time of the turn: no process drove it, or the wall clock stepped (a step back
-    is negative). Most events have none. `offered` are the names of the tools that the model was
+    is negative). Most events have none. `drive` is the `traceparent` of the drive that saved the event, if it
+    is the first one of a drive that has continued the turn. `offered` are the names of the tools that the model was
     offered, if functions of the user decided about them. `by` is the middleware whose code made the
     calls of the reply, as `CallTools`; empty for a reply of the model. `cost` is the cost of all
     attempts, also of those that failed, each at the prices of its model; None without prices.
@@ -115,6 +116,7 @@ class ModelReplied(Struct, frozen=True, tag="model_replied", omit_defaults=True)
     offered: tuple[str, ...] | None = None
     by: str = ""
     cost: Cost | None = None
+    drive: str = ""
 
 
 class ModelFailed(Struct, frozen=True, tag="model_failed", omit_defaults=True):
@@ -195,7 +197,7 @@ class DoubtChecked(Struct, frozen=True, tag="doubt_checked", omit_defaults=True)
 class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
     """One call has its result, a success or an error. Key: `t{turn}.i{iteration}.tool.{index}`.
 
-    `usage` counts the tokens of agents and models that ran inside the call. `downtime` is as in
+    `usage` counts the tokens of agents and models that ran inside the call. `downtime` and `drive` are as in
     `ModelReplied`. `same_as` is set if the reply has this call twice: the tool did not run for it, and
     the result is that of the call with this key. `cost` is that of `usage`; None without prices.
     """
@@ -209,6 +211,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished", omit_defaults=True)
     downtime: float = 0.0
     same_as: str = ""
     cost: Cost | None = None
+    drive: str = ""
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)
@@ -225,7 +228,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
     `parsed_by` says how it was parsed; "" means that it was not, and `problems` says why. `error` means
     that a validator of the user raised, so nothing is known about the output. The value is not saved:
     it is parsed again from the reply. `call` is the call of an output function that follows: its
-    `ToolFinished` has the value that it returned. `downtime` is as in `ModelReplied`.
+    `ToolFinished` has the value that it returned. `downtime` and `drive` are as in `ModelReplied`.
     """
 
     key: str
@@ -235,6 +238,7 @@ class OutputChecked(Struct, frozen=True, tag="output_checked", omit_defaults=Tru
     error: ErrorInfo | None = None
     downtime: float = 0.0
     call: ToolCall | None = None
+    drive: str = ""
 
     def __post_init__(self) -> None:
         _refuse_private(self.error)

@@ -8,7 +8,13 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_EXTRAS = {"cli": "cli", "console": "server", "server": "server", "worker": "worker"}
+_EXTRAS = {
+    "cli": "cli",
+    "console": "server",
+    "server": "server",
+    "telemetry": "otel",
+    "worker": "worker",
+}
 """The extra that a room needs, by the room."""
 
 

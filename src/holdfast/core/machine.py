@@ -85,7 +85,7 @@ class SessionMachine:
 
     __slots__ = (
         "_batch", "_costs", "_downtime", "_extended_key", "_hooks_called", "_planned", "_versions", "cut_tools",
-        "error", "event_count", "flags", "iteration", "last_event", "limits", "model_calls",
+        "drive", "error", "event_count", "flags", "iteration", "last_event", "limits", "model_calls",
         "opened_at", "options", "output", "output_retries", "parsed_by", "partial", "phase",
         "problems", "questions", "reply", "status", "stop_event", "tools_run",
         "transcript", "tried", "turn", "turn_history", "usage",
@@ -117,6 +117,8 @@ class SessionMachine:
         self.output: object = None
         self.parsed_by: OutputParsedBy = ""
         self.opened_at = self._downtime = 0.0
+        self.drive = ""
+        """The `traceparent` of the last drive that saved an event of the turn, if it was continued."""
         self._batch = NO_BATCH
         self.cut_tools: frozenset[str] = frozenset()
         """The names of the tools whose last call in this turn was cut at the output limit."""
@@ -298,6 +300,7 @@ class SessionMachine:
         self.model_calls += 1
         self.tried += event.tried
         self._downtime += event.downtime
+        self.drive = event.drive or self.drive
         self._costs.add(event.cost, has_used=event.attempts > 0)
         self.usage = reply.usage if self.usage is NO_USAGE else self.usage + reply.usage
         if event.lost is not None:
@@ -340,6 +343,7 @@ class SessionMachine:
     def _on_output_checked(self, event: ev.OutputChecked) -> None:
         self.problems, self.parsed_by = event.problems, event.parsed_by
         self._downtime += event.downtime
+        self.drive = event.drive or self.drive
         if event.error is not None:
             self.partial = self.reply
             self._end_turn(ev.Status.FAILED, event.error)
@@ -393,6 +397,7 @@ class SessionMachine:
         self._batch.add_result(event)
         self.tools_run += not event.same_as
         self._downtime += event.downtime
+        self.drive = event.drive or self.drive
         if event.usage != NO_USAGE:  # few tools ask models
             self._costs.add(event.cost, has_used=True)
             self.usage = self.usage + event.usage

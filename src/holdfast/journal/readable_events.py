@@ -112,7 +112,7 @@ def _is_plain_reply(event: Any) -> bool:
         and type(reply.kind) is ReplyKind
         and type(reply.finish) is FinishReason
         and type(reply.model) is type(reply.id) is type(reply.raw_finish) is str
-        and type(reply.tier) is type(event.by) is str
+        and type(reply.tier) is type(event.by) is type(event.drive) is str
         and (event.cost is None or type(event.cost) is Cost)  # it checks its fields
         and _is_plain_usage(reply.usage)
         and _is_count(event.attempts)
@@ -134,7 +134,7 @@ def _is_plain_result(event: Any) -> bool:
         and type(result.is_error) is type(result.in_doubt) is bool
         and _is_count(event.attempts)
         and (event.usage is NO_USAGE or _is_plain_usage(event.usage))
-        and type(event.same_as) is str
+        and type(event.same_as) is type(event.drive) is str
         and (event.cost is None or type(event.cost) is Cost)
         and type(event.downtime) is float
         and isfinite(event.downtime)

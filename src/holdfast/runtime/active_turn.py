@@ -237,14 +237,16 @@ class ActiveTurn:
             session=self.context.session,
             metadata=options.metadata,
             trace=options.trace,
-            drive=options.drive,
+            drive=(is_continued and machine.drive) or options.drive,
             is_continued=is_continued,
             is_nested=parent is not None,
             submitted_at=0.0 if is_continued or parent is not None else SUBMITTED_AT.get(),
         )
         with nullcontext() if self.scopes is None else self.scopes.enter(drive):
-            if not is_continued and (drive.trace, drive.drive) != (options.trace, options.drive):
-                options = replace(options, trace=drive.trace, drive=drive.drive)
+            if is_continued:
+                self.log.drive = drive.own
+            elif (drive.trace, drive.own) != (options.trace, options.drive):
+                options = replace(options, trace=drive.trace, drive=drive.own)
                 self.context = replace(self.context, options=options)
             yield
 

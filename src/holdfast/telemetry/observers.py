@@ -84,8 +84,9 @@ class ObservedTurn(Struct, eq=False, kw_only=True):
         session: the name of the session; None without one.
         metadata: the value of `agent.run(metadata=...)` for this turn.
         trace: the `traceparent` that the turn has from its caller, or had when it was begun; "" without
-            one. Of a turn that begins, an observer may set it and `drive`, and they are saved with the turn.
-        drive: the `traceparent` of the drive that began the turn.
+            one. Of a turn that begins, an observer may set it, and it is saved with the turn.
+        drive: the `traceparent` of the last drive that saved something of the turn; "" of a turn that begins.
+        own: the `traceparent` of this drive, which an observer may set, and which is saved with the turn.
         is_continued: whether the turn was begun by another drive.
         is_nested: whether the turn works for a tool call of another agent.
         submitted_at: when the turn was put into a queue, in seconds since the epoch; 0.0 if it was not.
@@ -98,6 +99,7 @@ class ObservedTurn(Struct, eq=False, kw_only=True):
     metadata: Metadata = {}
     trace: str = ""
     drive: str = ""
+    own: str = ""
     is_continued: bool = False
     is_nested: bool = False
     submitted_at: float = 0.0

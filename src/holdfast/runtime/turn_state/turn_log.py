@@ -54,6 +54,7 @@ class TurnLog:
         "_steps",
         "_waiters",
         "_waiting_results",
+        "drive",
         "error",
         "folds",
         "idle_seconds",
@@ -75,6 +76,8 @@ class TurnLog:
         self.idle_seconds = 0.0
         """Seconds of the wall clock that are no time of the turn: no process drove it, or the clock
         stepped. The next event records them."""
+        self.drive = ""
+        """The `traceparent` of a drive that has continued the turn. The next event records it."""
         self._steps = ClockSteps(clock)
         self._run_id = run_id
         self._journal = opened.log
@@ -159,6 +162,9 @@ class TurnLog:
         if self.idle_seconds and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
             event = msgspec.structs.replace(event, downtime=self.idle_seconds)
             self.idle_seconds = 0.0
+        if self.drive and isinstance(event, ModelReplied | ToolFinished | OutputChecked):
+            event = msgspec.structs.replace(event, drive=self.drive)
+            self.drive = ""
         event = make_readable(event)
         self.machine.check_event(event)
         return event
