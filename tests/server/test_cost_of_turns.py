@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aiohttp
 import pytest
 from tests.server.serving import Api, serve
 
@@ -97,3 +98,15 @@ def test_wrong_options_are_refused() -> None:
         ServiceOptions(prices={"m": 3})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="hold_text"):
         create_app(priced(), options=ServiceOptions(hold_text=["nobody"]))
+
+
+async def test_the_metrics_have_what_turns_cost() -> None:
+    agent = priced(reply("dear", Usage(100_000, 10_000)), reply("cheap", Usage(100_000, 0)))
+    async with serve(create_app(agent, options=ServiceOptions(prices=PRICES))) as base:
+        async with Client(base) as client:
+            await client.run("one", "go", session="a")
+            await client.run("one", "go", session="b")
+        async with aiohttp.ClientSession() as http, http.get(f"{base}/metrics") as response:
+            text = await response.text()
+    assert 'holdfast_cost_total{agent="one",currency="USD"} 2.1\n' in text
+    assert "holdfast_traceparents_ignored_total " in text

@@ -28,6 +28,7 @@ from holdfast.journal.url import open_journal, sqlite_path
 if TYPE_CHECKING:
     from holdfast.agent import Agent
     from holdfast.codecs.endpoint_profile import ProfileChanges
+    from holdfast.hosting.bound_agents import AnyAgent
     from holdfast.journal.port import Journal
 
 MODEL_VARIABLE = "HOLDFAST_MODEL"
@@ -201,6 +202,32 @@ def add_grace(parser: argparse.ArgumentParser, default: float | None = 60.0) -> 
 def check_grace(grace: float) -> None:
     """Raise ConfigurationError if `--grace` is not between 0 and a day."""
     check_value("--grace", grace, Annotated[float, between(0, 86_400)])
+
+
+def add_otel(parser: argparse.ArgumentParser) -> None:
+    """Add `--otel` of a process that drives turns."""
+    about = (
+        "send traces and metrics by OTLP over HTTP; the standard variables say where, such as "
+        "OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    parser.add_argument("--otel", action="store_true", help=about)
+
+
+def observe_agents(args: argparse.Namespace, agents: list[AnyAgent]) -> list[AnyAgent]:
+    """Return the agents with the observer that `--otel` asks for. Raises ConfigurationError."""
+    if not args.otel:
+        return agents
+    try:
+        from holdfast.telemetry.open_telemetry import make_exporting_observer  # needs an extra
+    except ModuleNotFoundError as error:
+        fix = (
+            "pip install 'holdfast[otel]' opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+        )
+        raise ConfigurationError("--otel", f"needs {error.name}", fix=fix) from error
+    from holdfast.hosting.bound_agents import observe_agent
+
+    observer = make_exporting_observer()
+    return [observe_agent(agent, [observer]) for agent in agents]
 
 
 def add_drain(parser: argparse.ArgumentParser) -> None:

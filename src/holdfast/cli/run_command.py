@@ -16,10 +16,12 @@ import msgspec
 from holdfast.cli.options import (
     add_conversation_arguments,
     add_model_arguments,
+    add_otel,
     add_schema_argument,
     build_chat_agent,
     find_schema_type,
     keeps_questions_open,
+    observe_agents,
 )
 from holdfast.cli.run_printer import (
     RunPrinter,
@@ -57,6 +59,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         help="text: the answer; json: one object with the output, the status and the tokens",
     )
     add_schema_argument(sub)
+    add_otel(sub)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -64,6 +67,7 @@ def main(args: argparse.Namespace) -> int:
     import asyncio
 
     agent = build_chat_agent(args)
+    (agent,) = observe_agents(args, [agent])
     question = _read_question() if args.question == "-" else args.question
     if not question.strip():
         raise ConfigurationError("question", "is empty", fix="Pass the text of a question")

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from holdfast.cli.options import add_drain, add_engine, add_grace, to_address
+from holdfast.cli.options import (
+    add_drain,
+    add_engine,
+    add_grace,
+    add_otel,
+    observe_agents,
+    to_address,
+)
 from holdfast.cli.serve_targets import (
     ABOUT_TARGET,
     FIX,
@@ -88,6 +95,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print all settings that are in force and where they come from, and end",
     )
+    add_otel(sub)
     sub.add_argument("--open", action="store_true", help="open the console in a browser")
     sub.add_argument(
         "--demo",
@@ -156,7 +164,8 @@ def main(args: argparse.Namespace) -> int:
     journal = settings.process.journal
     address = to_address(journal) if journal else None
     with _find_served(args, targets, address) as served:
-        serve(served.agents, served.journal, settings, opens_browser=args.open)
+        agents = observe_agents(args, served.agents)
+        serve(agents, served.journal, settings, opens_browser=args.open)
     return 0
 
 

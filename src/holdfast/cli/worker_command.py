@@ -14,8 +14,10 @@ from holdfast.cli.options import (
     add_engine,
     add_grace,
     add_inbox,
+    add_otel,
     check_grace,
     name_options,
+    observe_agents,
     to_address,
 )
 from holdfast.cli.serve_targets import ABOUT_TARGET, FIX, load_targets
@@ -59,6 +61,7 @@ def add_arguments(sub: argparse.ArgumentParser) -> None:
         help="TOML file with the prices of a million tokens by model, to save what turns cost; "
         "or `known` for published prices",
     )
+    add_otel(sub)
     add_grace(sub)
     for name, about in _DEATHS.items():
         sub.add_argument(name, type=int, default=2, metavar="N", help=f"{about}; default: 2")
@@ -98,5 +101,5 @@ def main(args: argparse.Namespace) -> int:
         quarantine=quarantine,
         prices=Prices.read_file(args.prices, argument="--prices") if args.prices else None,
     )
-    run_worker(agents, options)
+    run_worker(observe_agents(args, agents), options)
     return 0

@@ -18,6 +18,7 @@ from holdfast.runtime.engine import Engine, copy_on_journal
 from holdfast.runtime.finalize import Parking
 from holdfast.runtime.plan import AgentPlan
 from holdfast.runtime.streams.run_stream import RunStream
+from holdfast.telemetry.observers import Observer, check_observers
 
 AnyAgent: TypeAlias = Agent[Any, Any]
 
@@ -51,9 +52,23 @@ def bind_agent(agent: AnyAgent, journal: Journal, prices: Prices | None = None) 
         journal: the journal.
         prices: the prices of tokens, if the agent has no prices of its own.
     """
+    bound = observe_agent(agent, (), prices)
+    bound._engine = _bind_engine(bound._engine, journal)  # noqa: SLF001  # REASON: the one place
+    return bound
+
+
+def observe_agent(
+    agent: AnyAgent, observers: Iterable[Observer], prices: Prices | None = None
+) -> AnyAgent:
+    """Return an agent with observers besides its own, and with prices if it has none.
+
+    Args:
+        agent: the agent.
+        observers: the observers.
+        prices: the prices of tokens.
+    """
     bound: AnyAgent = object.__new__(Agent)
-    engine = agent._engine if prices is None else agent._engine.with_prices(prices)  # noqa: SLF001  # REASON: the one place
-    bound._engine = _bind_engine(engine, journal)  # noqa: SLF001  # REASON: the one place
+    bound._engine = agent._engine.with_service(prices, check_observers(observers))  # noqa: SLF001  # REASON: as above
     return bound
 
 

@@ -54,6 +54,7 @@ from holdfast.runtime.questions.open_question import Receipt
 from holdfast.runtime.turn_state.turn_input import Prompt
 from holdfast.sessions.session_index import to_index
 from holdfast.sessions.sessions import Sessions
+from holdfast.telemetry.observers import CALLER_TRACE
 
 _MOST_LOOKED_AT = 100
 _MOST_INTERRUPTIONS = 10
@@ -211,6 +212,8 @@ class TenantService:
 
         Arguments and errors are those of `start`. A turn with a known `request` is returned as it is.
         """
+        if caller := CALLER_TRACE.get():
+            keywords.setdefault("trace", caller)
         if policy := self.on_disconnect.get(agent):
             # It is saved with the turn, which another process may drive.
             keywords["metadata"] = {ON_DISCONNECT: policy, **(keywords.get("metadata") or {})}

@@ -45,6 +45,7 @@ from holdfast.core.messages import (
     Usage,
 )
 from holdfast.core.redaction import redact
+from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.journal.encoding import (
     decode,
     encode,
@@ -100,8 +101,14 @@ def _is_plain_opening(event: Any) -> bool:
         and type(event.agent) is type(event.request) is str
         and (event.instructions is None or type(event.instructions) is str)
         and event.history == ()
-        and event.options is None
+        and (event.options is None or _is_only_traced(event.options))
     )
+
+
+def _is_only_traced(options: Any) -> bool:
+    """Whether the options of a turn are nothing but its place in a trace, as each turn with a tracer has them."""
+    plain = msgspec.structs.replace(options, trace="", drive="")
+    return plain == NO_OPTIONS and type(options.trace) is type(options.drive) is str
 
 
 def _is_plain_reply(event: Any) -> bool:

@@ -92,6 +92,7 @@ from holdfast.runtime.turn_state.turn_input import (
     TurnInput,
     read_continued_turn,
 )
+from holdfast.telemetry.observers import CheckedObserver, join_observers
 from holdfast.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -151,12 +152,21 @@ class Engine(Generic[T]):
 
             self.pruning = make_pruning(self.plan, self.session_pool, retention)
 
-    def with_prices(self, prices: Prices) -> Engine[T]:
-        """Return an engine of the same agent with prices, if it has none of its own."""
-        if self.plan.prices is not None:
+    def with_service(
+        self, prices: Prices | None, observers: tuple[CheckedObserver, ...] = ()
+    ) -> Engine[T]:
+        """Return an engine of the same agent with what its service gives all of its agents.
+
+        Args:
+            prices: prices for an agent that has none of its own.
+            observers: observers besides those of the agent.
+        """
+        prices = self.plan.prices or prices
+        observers = join_observers(self.plan.observers, observers)
+        if prices is self.plan.prices and observers is self.plan.observers:
             return self
         copied = copy(self)
-        copied.plan = dataclasses.replace(self.plan, prices=prices)
+        copied.plan = dataclasses.replace(self.plan, prices=prices, observers=observers)
         copied._plans = self._plans.with_plan(copied.plan)  # noqa: SLF001  # REASON: its own copy
         return copied
 

@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from holdfast.console.page_files import console_routes, redirect_to_console
 from holdfast.core.errors import ConfigurationError, HoldfastError
 from holdfast.core.redaction import quote_setting
-from holdfast.hosting.bound_agents import AnyAgent
+from holdfast.hosting.bound_agents import AnyAgent, name_agents, observe_agent
 from holdfast.hosting.lifetime import ServiceLifetime
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import ServiceOptions
@@ -43,6 +43,7 @@ from holdfast.server.protocols.openai_http import OpenAIErrors
 from holdfast.server.protocols.responses import response_routes
 from holdfast.server.protocols.vercel import routes as vercel
 from holdfast.server.queued_turns import QueueOptions, queue_turns
+from holdfast.telemetry.observers import CALLER_TRACE, Observer
 from holdfast.worker.worker import EntryWorker
 
 OWN_PATHS: Final = frozenset(
@@ -61,6 +62,7 @@ def create_app(
     grace: float = 60.0,
     options: ServiceOptions | None = None,
     queue: QueueOptions | None = None,
+    observe: Iterable[Observer] = (),
 ) -> Starlette:
     """Return an ASGI application that serves agents.
 
@@ -72,6 +74,7 @@ def create_app(
         options: how it shows its turns: whose text it holds, and the prices of tokens.
         queue: how turns are driven; with a PostgreSQL journal they are queued, and this process is one
             of the workers. With any other journal a turn begins at once.
+        observe: observers of all agents, besides those that each has, such as `OpenTelemetry()`.
 
     Raises:
         ConfigurationError: an argument is wrong.
@@ -80,6 +83,9 @@ def create_app(
     >>> from holdfast.testing import ScriptedModel
     >>> app = create_app(Agent(ScriptedModel("Hello."), name="greeter"))
     """
+    observers = tuple(observe)
+    if observers:
+        agents = [observe_agent(one, observers) for one in name_agents(agents).values()]
     allow_models = access.allow_models if access is not None else ()
     service = ServiceTenants(agents, journal, options, allow_models)
     control = _control_access(service, access)
@@ -150,9 +156,27 @@ def _measure_process(control: AccessControl, inbox: Inbox | None) -> LoopWatch:
 def _list_middleware(control: AccessControl, watch: LoopWatch) -> list[Middleware]:
     return [
         Middleware(note_requests, watch=watch),
+        Middleware(_keep_trace),
         Middleware(OpenAIErrors),
         Middleware(protect, access=control),
     ]
+
+
+def _keep_trace(app: ASGIApp) -> ASGIApp:
+    """Return an application whose turns belong to the trace of the request that starts them."""
+
+    async def kept(scope: Scope, receive: Receive, send: Send) -> None:
+        found = [value for name, value in scope.get("headers", ()) if name == b"traceparent"]
+        if not found:
+            await app(scope, receive, send)
+            return
+        token = CALLER_TRACE.set(found[0].decode("latin-1"))
+        try:
+            await app(scope, receive, send)
+        finally:
+            CALLER_TRACE.reset(token)
+
+    return kept
 
 
 async def _read_queue(inbox: Inbox) -> list[Metric]:

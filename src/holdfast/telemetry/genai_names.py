@@ -6,6 +6,8 @@ spell a name of an attribute, a span or a metric.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -181,7 +183,8 @@ def name_provider(preset: str) -> str:
     return _PROVIDERS.get(preset, preset) or "holdfast"
 
 
-def name_server(address: str) -> dict[str, str | int]:
+@lru_cache(maxsize=256)
+def name_server(address: str) -> Mapping[str, str | int]:
     """Return the attributes for the server of an address.
 
     Args:

@@ -54,6 +54,9 @@ class Observation(Struct, frozen=True):
 SUBMITTED_AT: ContextVar[float] = ContextVar("holdfast-submitted-at", default=0.0)
 """When the turn that begins now was put into a queue; a worker sets it."""
 
+CALLER_TRACE: ContextVar[str] = ContextVar("holdfast-caller-trace", default="")
+"""The header `traceparent` of the request that a service answers."""
+
 IGNORED_TRACES = Counter[str]()
 """How many `traceparent`s of callers were malformed, under the key "malformed"."""
 
@@ -172,7 +175,8 @@ class EventObserver(Protocol):
     also observes the agents that work as tools of its own, each under its name and its run id, and gets no
     `FromAgent`. An observer with a method `around(call)` returns a context manager, which is entered around each
     drive of a turn (`ObservedTurn`), each attempt of a model (`ObservedAttempt`) and each attempt of a tool
-    (`ObservedTool`), in the task of the run.
+    (`ObservedTool`), in the task of the run. A method `find_trace()` returns the `traceparent` of the code that
+    runs, which is saved with a turn that is put into a queue; "" if there is none.
     """
 
     def on_event(self, seen: Observation, /) -> None:
@@ -196,6 +200,7 @@ class CheckedObserver(Struct, frozen=True):
     reads_deltas: bool = True
     follows_agents: bool = False
     around: EnterAround | None = None
+    find_trace: Callable[[], str] | None = None
 
     def wants_item(self, item: Event | Notice) -> bool:
         """Whether the observer gets an item."""
@@ -235,7 +240,43 @@ def _check_observer(index: int, observer: Observer) -> CheckedObserver:
         raise ConfigurationError(
             f"{argument}.around", "must be a method that returns a context manager"
         )
-    return CheckedObserver(call, **wants, around=around)
+    find_trace: object = getattr(observer, "find_trace", None)
+    if find_trace is not None and (not callable(find_trace) or is_async(find_trace)):
+        raise ConfigurationError(f"{argument}.find_trace", "must be a method that returns a text")
+    return CheckedObserver(call, **wants, around=around, find_trace=find_trace)
+
+
+def find_current_trace(observers: tuple[CheckedObserver, ...]) -> str:
+    """Return the `traceparent` of the code that runs, as an observer knows it; "" if none does.
+
+    Args:
+        observers: the observers of an agent.
+    """
+    for observer in observers:
+        if observer.find_trace is None:
+            continue
+        try:
+            found: object = observer.find_trace()
+        except Exception as error:  # noqa: BLE001  # REASON: observers are the user's code
+            _log_failure(observer.find_trace, "a submission", error)
+            continue
+        if isinstance(found, str) and is_traceparent(found):
+            return found
+    return ""
+
+
+def join_observers(
+    own: tuple[CheckedObserver, ...], more: tuple[CheckedObserver, ...]
+) -> tuple[CheckedObserver, ...]:
+    """Return the observers of an agent with others, each once.
+
+    Args:
+        own: the observers of the agent.
+        more: the others.
+    """
+    known = [one.call for one in own]
+    added = [one for one in more if one.call not in known]
+    return (*own, *added) if added else own
 
 
 def add_followers(
@@ -247,9 +288,7 @@ def add_followers(
         own: the observers of the agent.
         caller: the observers of its caller.
     """
-    known = [one.call for one in own]
-    added = [one for one in caller if one.follows_agents and one.call not in known]
-    return (*own, *added) if added else own
+    return join_observers(own, tuple([one for one in caller if one.follows_agents]))
 
 
 def make_emitter(

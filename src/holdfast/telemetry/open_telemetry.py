@@ -8,6 +8,7 @@ recorded. It must never raise into a run, wait, or send anything itself.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -33,6 +34,7 @@ from opentelemetry.trace import (
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.detached_errors import detach_for_log
+from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import Event, ToolFinished
 from holdfast.core.notices import Notice
 from holdfast.core.turn_options import is_traceparent
@@ -108,6 +110,46 @@ class OpenTelemetry:
             call: the part of the run.
         """
         return _Scope(self._writer, call)
+
+    def find_trace(self) -> str:
+        """Return the `traceparent` of the current span; "" if there is none."""
+        here = trace.get_current_span().get_span_context()
+        return _format_trace(here) if here.is_valid else ""
+
+
+def make_exporting_observer(*, content: bool = False) -> OpenTelemetry:
+    """Return an observer that sends spans and metrics by OTLP, as the standard environment variables say.
+
+    `OTEL_EXPORTER_OTLP_ENDPOINT` is the address of the receiver and `OTEL_SERVICE_NAME` the name of the service. What
+    was not sent is sent when the process ends.
+
+    Args:
+        content: as for `OpenTelemetry`.
+
+    Raises:
+        ConfigurationError: the SDK or the exporter is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "--otel",
+            f"needs {error.name}",
+            fix="pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
+        ) from error
+    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "holdfast"}
+    resource = Resource.create(named)
+    spans = SdkTracerProvider(resource=resource)
+    spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    meters = SdkMeterProvider([reader], resource=resource)
+    return OpenTelemetry(content=content, tracer_provider=spans, meter_provider=meters)
 
 
 class _SpanWriter:

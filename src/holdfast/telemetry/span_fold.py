@@ -149,7 +149,9 @@ class DriveFold:
         if drive.is_continued:
             attributes[names.CONTINUED] = True
         name = f"{names.INVOKE_AGENT} {drive.agent}"
-        steps: list[SpanStep] = [StartSpan(DRIVE, "", name, "internal", at=at, attributes=attributes)]
+        steps: list[SpanStep] = [
+            StartSpan(DRIVE, "", name, "internal", at=at, attributes=attributes)
+        ]
         if drive.submitted_at:
             submitted = min(int(drive.submitted_at * NANOSECONDS), at)
             steps += [

@@ -9,9 +9,11 @@ from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.argument_checks import check_value
 from holdfast.core.constraints import between
+from holdfast.core.turn_options import NO_OPTIONS
 from holdfast.journal.inbox.entries import Submission
 from holdfast.journal.inbox.opening_inbox import open_inbox
 from holdfast.journal.journal_names import check_name, check_text
@@ -31,6 +33,7 @@ from holdfast.runtime.queued_runs.queued_run import QueuedRun
 from holdfast.runtime.queued_runs.queued_turn import digest_submission, encode_turn
 from holdfast.runtime.result import Result
 from holdfast.runtime.turn_state.turn_input import ContinuedTurn, Prompt, TurnInput
+from holdfast.telemetry.observers import find_current_trace
 
 T = TypeVar("T")
 _PRIORITY = Annotated[int, between(-1000, 1000)]
@@ -53,6 +56,7 @@ async def submit_turn(engine: Engine[T], prompt: Prompt, keywords: SubmitKeyword
     if tenant is not None:
         journal = journal.for_tenant(check_name("tenant", tenant))
     turn = engine.make_turn(prompt, output, cast("RunKeywords[Any]", given))
+    turn = _add_trace(turn, engine)
     submission = _make_submission(engine.plan.name, journal.tenant, turn, order)
     inbox = open_inbox(journal)
     entry = await inbox.submit(submission)
@@ -82,6 +86,13 @@ async def submit_named_turn(
     submission = _make_submission(check_name("agent", agent), journal.tenant, turn, order)
     inbox = open_inbox(journal)
     return QueuedRun(await inbox.submit(submission), inbox, journal, _read_nothing)
+
+
+def _add_trace(turn: TurnInput, engine: Engine[T]) -> TurnInput:
+    """Return a turn with the trace of the code that submits it, if the caller passed none."""
+    options = turn.options or NO_OPTIONS
+    trace = "" if options.trace else find_current_trace(engine.plan.observers)
+    return replace(turn, options=replace(options, trace=trace)) if trace else turn
 
 
 class _QueueOrder(Struct, frozen=True):

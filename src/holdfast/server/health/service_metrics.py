@@ -16,12 +16,21 @@ from msgspec import Struct
 
 from holdfast.core.effects import is_nested_run
 from holdfast.core.errors import HoldfastError
-from holdfast.core.events import Event, TurnClosed, TurnOpened
+from holdfast.core.events import (
+    Event,
+    ModelFailed,
+    ModelReplied,
+    ResultsWithheld,
+    ToolFinished,
+    TurnClosed,
+    TurnOpened,
+)
 from holdfast.core.notices import BreakerChanged, Notice
 from holdfast.hosting.service_tenants import ServiceTenants
 from holdfast.hosting.tenant_service import TenantService
 from holdfast.journal.inbox.inbox import QueueDepth
 from holdfast.server.health.prometheus import Histogram, Metric, write_all
+from holdfast.telemetry.observers import IGNORED_TRACES
 
 Gauges: TypeAlias = Callable[[], Awaitable[Mapping[str, float]]]
 """Returns the values of gauges by the names in `GAUGES`."""
@@ -37,6 +46,9 @@ GAUGES = {
 
 BREAKER_STATES = ("closed", "half_open", "open", "isolated")
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_PRICED = (ModelReplied, ModelFailed, ResultsWithheld, ToolFinished)
+"""The events with a cost; that of a tool has those of the agents inside it."""
+
 _MOST_ROUTES = 200
 _REMEMBERED_SECONDS = 1.0
 
@@ -49,6 +61,7 @@ class ServiceMetrics:
         self.turns_ended = Metric(
             "holdfast_turns_ended_total", "Turns that ended, by their status.", ("agent", "status")
         )
+        self.cost = Metric("holdfast_cost_total", "The known cost of calls.", ("agent", "currency"))
         self.requests = Metric(
             "holdfast_http_requests_total",
             "Requests that were answered.",
@@ -89,6 +102,9 @@ class ServiceMetrics:
             self.turns_started.add((agent,))
         elif isinstance(item, TurnClosed):
             self.turns_ended.add((agent, item.status.value))
+        elif isinstance(item, _PRICED):
+            if item.cost is not None:
+                self.cost.add((agent, item.cost.currency), float(item.cost.amount))
         elif isinstance(item, BreakerChanged):
             for state in BREAKER_STATES:
                 self.breakers.set((item.target, state), float(state == item.after))
@@ -120,7 +136,14 @@ class ServiceMetrics:
             gauge = Metric(f"holdfast_{name}", about, kind="gauge")
             gauge.set((), values.get(name, 0.0))
             gauges.append(gauge)
-        known = (self.turns_started, self.turns_ended, self.breakers, self.requests, self.seconds)
+        ignored = Metric(
+            "holdfast_traceparents_ignored_total", "Headers traceparent that were malformed."
+        )
+        ignored.set((), float(IGNORED_TRACES["malformed"]))
+        known = (
+            *(self.turns_started, self.turns_ended, self.cost, self.breakers),
+            *(self.requests, self.seconds, ignored),
+        )
         more = [metric for read in self._more for metric in await read()]
         return write_all([*known, *gauges, *more])
 
