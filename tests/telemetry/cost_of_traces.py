@@ -66,6 +66,8 @@ def record_steps(observer: OpenTelemetry) -> list[SpanStep]:
     class Recording(type(writer)):  # type: ignore[misc]
         """Keeps the steps that it applies."""
 
+        __slots__ = ()
+
         def _apply(self, drive: Any, steps: list[SpanStep]) -> None:
             found.extend(steps)
             super()._apply(drive, steps)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
@@ -345,36 +346,46 @@ class RunScopes(Struct, frozen=True):
     run_id: str
     functions: tuple[EnterAround, ...]
 
-    @contextmanager
-    def enter(self, call: ObservedCall) -> Iterator[None]:
-        """Enter the context managers around one part of a run; those that fail are logged.
+    def enter(self, call: ObservedCall) -> AbstractContextManager[None]:
+        """Return the context managers around one part of a run as one; those that fail are logged.
 
         Args:
             call: the part of the run.
         """
-        entered: list[tuple[EnterAround, AbstractContextManager[object]]] = []
-        for function in self.functions:
+        return _EnteredScopes(self.functions, call)
+
+
+class _EnteredScopes(AbstractContextManager[None]):
+    """The context managers of all observers around one part of a run."""
+
+    __slots__ = ("_call", "_entered", "_functions")
+
+    def __init__(self, functions: tuple[EnterAround, ...], call: ObservedCall) -> None:
+        self._functions = functions
+        self._call = call
+        self._entered: list[tuple[EnterAround, AbstractContextManager[object]]] = []
+
+    def __enter__(self) -> None:
+        for function in self._functions:
             try:
-                manager = function(call)
+                manager = function(self._call)
                 manager.__enter__()
             except Exception as error:  # noqa: BLE001  # REASON: observers are the user's code
-                _log_failure(function, type(call).__name__, error)
+                _log_failure(function, type(self._call).__name__, error)
             else:
-                entered.append((function, manager))
-        raised: BaseException | None = None
-        try:
-            yield
-        except BaseException as error:
-            raised = error
-            raise
-        finally:
-            kind = None if raised is None else type(raised)
-            trace = None if raised is None else raised.__traceback__
-            for function, manager in reversed(entered):
-                try:
-                    manager.__exit__(kind, raised, trace)
-                except Exception as error:  # noqa: BLE001  # REASON: as above
-                    _log_failure(function, type(call).__name__, error)
+                self._entered.append((function, manager))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for function, manager in reversed(self._entered):
+            try:
+                manager.__exit__(kind, raised, trace)
+            except Exception as error:  # noqa: BLE001  # REASON: as above
+                _log_failure(function, type(self._call).__name__, error)
 
 
 def make_scopes(observers: tuple[CheckedObserver, ...], run_id: str) -> RunScopes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from contextvars import Token
 from types import TracebackType
@@ -50,8 +50,8 @@ from holdfast.telemetry.observers import (
 )
 from holdfast.telemetry.span_fold import (
     DRIVE,
-    AddEvent,
     AddValue,
+    Attributes,
     DriveFold,
     EndSpan,
     SpanStep,
@@ -173,7 +173,7 @@ class _SpanWriter:
     def take_item(self, run_id: str, item: Event | Notice) -> None:
         """Take an event or a notice of a run."""
         drive = self.drives.get(run_id)
-        if drive is None:
+        if drive is None or not drive.fold.reads_item(item):
             return
         try:
             if self.has_content and isinstance(item, ToolFinished):
@@ -266,17 +266,16 @@ class _SpanWriter:
         return context if span is None else trace.set_span_in_context(span)
 
     def _apply(self, drive: _Drive, steps: list[SpanStep]) -> None:
+        spans, record = drive.spans, self._instruments.record
         for step in steps:
-            match step:
-                case StartSpan():
-                    drive.spans[step.id] = self._start(drive, step)
-                case EndSpan():
-                    _end(drive.spans.pop(step.id, None), step)
-                case AddEvent():
-                    if (span := drive.spans.get(step.id)) is not None:
-                        span.add_event(step.name, step.attributes, step.at)
-                case AddValue():
-                    self._instruments.add(step)
+            if isinstance(step, AddValue):
+                record[step.metric](step.value, step.attributes)
+            elif isinstance(step, StartSpan):
+                spans[step.id] = self._start(drive, step)
+            elif isinstance(step, EndSpan):
+                _end(spans.pop(step.id, None), step)
+            elif (span := spans.get(step.id)) is not None:
+                span.add_event(step.name, step.attributes, step.at)
 
     def _start(self, drive: _Drive, step: StartSpan) -> Span:
         parent = drive.spans.get(step.parent) if step.parent else None
@@ -366,35 +365,23 @@ class _Drive:
 
 
 class _Instruments:
-    """The instruments of a meter, by the names of their metrics."""
+    """The instruments of a meter, as functions by the names of their metrics."""
 
-    __slots__ = ("_counters", "_gauges", "_histograms")
+    __slots__ = ("record",)
 
     def __init__(self, meter: metrics.Meter) -> None:
-        self._histograms = {
-            name: meter.create_histogram(
-                name,
-                unit,
-                explicit_bucket_boundaries_advisory=names.SECONDS if unit == "s" else None,
-            )
-            for name, unit in names.HISTOGRAMS.items()
-        }
-        self._counters = {
-            name: meter.create_counter(name, unit) for name, unit in names.COUNTERS.items()
-        }
-        self._gauges = {name: meter.create_gauge(name, unit) for name, unit in names.GAUGES.items()}
+        self.record: dict[str, Callable[[float, Attributes], None]] = {}
+        for name, unit in names.HISTOGRAMS.items():
+            bounds = names.SECONDS if unit == "s" else None
+            made = meter.create_histogram(name, unit, explicit_bucket_boundaries_advisory=bounds)
+            self.record[name] = made.record
+        for name, unit in names.COUNTERS.items():
+            self.record[name] = meter.create_counter(name, unit).add
+        for name, unit in names.GAUGES.items():
+            self.record[name] = meter.create_gauge(name, unit).set
         meter.create_observable_counter(
             names.IGNORED_TRACES_METRIC, [_count_ignored_traces], "{header}"
         )
-
-    def add(self, step: AddValue) -> None:
-        """Record a value."""
-        if step.metric in self._histograms:
-            self._histograms[step.metric].record(step.value, step.attributes)
-        elif step.metric in self._counters:
-            self._counters[step.metric].add(step.value, step.attributes)
-        else:
-            self._gauges[step.metric].set(step.value, step.attributes)
 
 
 def _count_ignored_traces(_options: CallbackOptions) -> Iterable[Measured]:

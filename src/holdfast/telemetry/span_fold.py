@@ -29,6 +29,7 @@ from holdfast.core.events import (
     TurnInterrupted,
 )
 from holdfast.core.messages import NO_USAGE, Reply, Usage
+from holdfast.core.model_request import ModelSettings
 from holdfast.core.notices import AttemptAbandoned, BreakerChanged, Notice, RetryScheduled
 from holdfast.resilience.pipeline import Failed
 from holdfast.telemetry import genai_names as names
@@ -123,7 +124,9 @@ class DriveFold:
         drive: the drive.
     """
 
-    __slots__ = ("_calls", "_chats", "_drive", "_questions", "_status", "_totals", "_waits")
+    __slots__ = (
+        *("_calls", "_chats", "_drive", "_questions", "_settings", "_status", "_totals", "_waits"),
+    )
 
     def __init__(self, drive: ObservedTurn) -> None:
         self._drive = drive
@@ -132,6 +135,7 @@ class DriveFold:
         self._questions: dict[str, int] = {}
         self._waits: dict[str, RetryScheduled] = {}
         self._status: tuple[str, str] = ("", "")
+        self._settings: tuple[ModelSettings, dict[str, Value]] | None = None
         self._totals = [0, 0, 0]  # model calls, tool calls, and when it began
 
     def begin_drive(self, at: int) -> list[SpanStep]:
@@ -292,6 +296,11 @@ class DriveFold:
         take = self._STEPS.get(type(item))
         return [] if take is None else take(self, item, at)
 
+    @classmethod
+    def reads_item(cls, item: Event | Notice) -> bool:
+        """Whether an item has a meaning for spans."""
+        return type(item) in cls._STEPS
+
     def _note_retry(self, item: RetryScheduled, _at: int) -> list[SpanStep]:
         self._waits[item.key] = item
         return []
@@ -332,12 +341,9 @@ class DriveFold:
         if self._drive.session is not None:
             attributes[names.CONVERSATION_ID] = self._drive.session
         settings = request.settings
-        for field, attribute in names.SETTINGS.items():
-            value = getattr(settings, field)
-            if value is not None:
-                attributes[attribute] = value
-        if settings.stop:
-            attributes[names.REQUEST_STOP_SEQUENCES] = settings.stop
+        if self._settings is None or self._settings[0] is not settings:
+            self._settings = (settings, _describe_settings(settings))
+        attributes |= self._settings[1]
         if request.output is not None:
             attributes[names.OUTPUT_TYPE] = "json"
         return attributes
@@ -568,14 +574,27 @@ def _measure_chat(chat: _Chat, at: int, part: _Total) -> list[SpanStep]:
 def _count_usage(usage: Usage, named: Attributes) -> list[SpanStep]:
     """Return the counts of tokens, each with its modality, as far as it is known."""
     steps: list[SpanStep] = []
+    unknown = {**named, names.MODALITY: "unknown"}
     sounds = {"input": usage.audio_input, "output": usage.audio_output}
     for field, metric in names.TOKENS.items():
-        sound = sounds.get(field, 0)
-        counts = {"audio": sound, "unknown": getattr(usage, field) - sound}
-        for modality, count in counts.items():
-            if count > 0:
-                steps.append(AddValue(metric, count, {**named, names.MODALITY: modality}))
+        count, sound = getattr(usage, field), sounds.get(field, 0)
+        if count > sound:
+            steps.append(AddValue(metric, count - sound, unknown))
+        if sound:
+            steps.append(AddValue(metric, sound, {**named, names.MODALITY: "audio"}))
     return steps
+
+
+def _describe_settings(settings: ModelSettings) -> dict[str, Value]:
+    """Return the attributes for the settings of a request."""
+    about: dict[str, Value] = {}
+    for field, attribute in names.SETTINGS.items():
+        value = getattr(settings, field)
+        if value is not None:
+            about[attribute] = value
+    if settings.stop:
+        about[names.REQUEST_STOP_SEQUENCES] = settings.stop
+    return about
 
 
 def _end_failed(span: str, at: int, info: ErrorInfo) -> list[SpanStep]:
