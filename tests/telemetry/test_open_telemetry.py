@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.telemetry.recorded_spans import Recorder, draw_tree
 from holdfast import Agent, MemoryJournal, tool
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.events import TurnOpened
+from holdfast.core.import_part import import_part
 from holdfast.core.messages import Media, Reply, Text, ToolCall, Usage, user
 from holdfast.core.questions import Approved
 from holdfast.middleware import ToolPermission
@@ -280,3 +282,12 @@ def test_a_text_that_holds_no_unicode_is_written() -> None:
     reply = Reply((Text("\ud800"), ToolCall("\ud800", "a\udfff", "{")))
     assert "tool_call" in encode_reply(reply)
     assert encode_messages([reply.message])
+
+
+def test_without_the_package_the_error_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "holdfast.telemetry.open_telemetry")
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(ModuleNotFoundError, match=r"\[otel\]"):
+        import_part("holdfast.telemetry.open_telemetry")
