@@ -149,7 +149,7 @@ async def test_a_program_that_never_answers_delays_a_turn_by_its_time_to_start_a
     began = asyncio.get_running_loop().time()
     assert await list_tools(server) == {}
     # Its process is stopped as well, which may take a while on a busy machine.
-    assert asyncio.get_running_loop().time() - began < 10
+    assert asyncio.get_running_loop().time() - began < 60
 
 
 async def test_a_child_gets_none_of_our_variables(

@@ -67,7 +67,7 @@ async def reach(emulator: McpEmulator, kind: str, **keywords: Any) -> AsyncItera
 async def run_fault(folder: Path, kind: str, era: McpEra, fault: McpFault) -> tuple[Any, ...]:
     """Pay with a fault, pay again, and look: the outcomes, and what was paid."""
     emulator = McpEmulator(folder, era=era, faults=[fault])
-    timeouts = McpTimeouts(call=1.0 if fault in ("silent", "other-id") else 60.0)
+    timeouts = McpTimeouts(start=60.0, call=4.0 if fault in ("silent", "other-id") else 60.0)
     limits = McpLimits(message=1_000_000)
     async with reach(emulator, kind, timeouts=timeouts, limits=limits) as server:
         model = ScriptedModel(pay(1), pay(2), "done", pay(3), "done")

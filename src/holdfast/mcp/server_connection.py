@@ -48,6 +48,7 @@ class OnProgress(Protocol):
         """Take one report."""
 
 
+_SDK_CLIENT: Final = "holdfast.mcp.sdk_client"
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0
 _SHORT_PATIENCE: Final = 2.0
@@ -102,6 +103,8 @@ class ServerConnection:
         self._breaker = CircuitBreaker(f"mcp:{server}", _BREAKER)
         self._places = asyncio.Semaphore(options.limits.concurrent)
         self._wanted = asyncio.Event()
+        self._has_sdk = asyncio.Event()
+        """Set when the SDK is imported, which takes seconds of this process and is no delay of a server."""
         self._session: _Session | None = None
         self._waiting: set[asyncio.Future[_Session]] = set()
         self._failures = 0
@@ -135,6 +138,13 @@ class ServerConnection:
             self._fail_waiting("it was closed")
 
     async def _supervise(self) -> None:
+        try:
+            # In a thread, because the SDK takes seconds to import.
+            await asyncio.to_thread(import_module, _SDK_CLIENT)
+        except Exception as error:  # noqa: BLE001  # REASON: the next attempt to connect meets it again
+            _log.warning("the SDK of MCP cannot be imported: %s", redact(f"{error}"))
+        finally:
+            self._has_sdk.set()
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -153,8 +163,7 @@ class ServerConnection:
 
     async def _hold_session(self) -> None:
         """Open a session, and hold it until it ends."""
-        # In a thread, because the SDK takes seconds to import.
-        sdk: Any = await asyncio.to_thread(import_module, "holdfast.mcp.sdk_client")
+        sdk: Any = import_module(_SDK_CLIENT)
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(self.options.timeouts.start):
                 opened: McpSession = await stack.enter_async_context(
@@ -251,6 +260,7 @@ class ServerConnection:
             self._end_session(session, session.opened.problem)
         if self._is_closing:
             raise _NoSessionError("it was closed")
+        await self._has_sdk.wait()
         future: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         self._wanted.set()
@@ -298,6 +308,7 @@ class ServerConnection:
         A server that was reached before is given its time to start again. One that never was, or did not come back in
         that time, is tried in the background.
         """
+        await self._has_sdk.wait()
         is_known, now = self._is_known, self._clock.monotonic()
         patience = self.options.timeouts.start if not self._failures else _SHORT_PATIENCE
         deadline = now + min(patience, self.options.timeouts.start)
