@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import httpx
 import msgspec
 import pytest
@@ -16,6 +18,12 @@ OF_DRESSES = [row for row in REFUSALS if row.dress]
 
 
 CLIENT = httpx.Client()  # one for all, because a client reads the certificates of the system
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close_client() -> Iterator[None]:
+    yield
+    CLIENT.close()
 
 
 def post(emulator: Emulator, **fields: object) -> httpx.Response:

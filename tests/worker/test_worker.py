@@ -72,7 +72,12 @@ async def test_a_turn_that_was_submitted_is_done(journal: Journal) -> None:
 
 
 async def test_a_worker_has_one_connection_that_listens_to_the_inbox(url: str) -> None:
-    async with Worker(greeter := Agent(ScriptedModel("Hi."), journal=PostgresJournal(url))):
+    with PostgresJournal(url) as journal:
+        await check_listeners(journal, url)
+
+
+async def check_listeners(journal: PostgresJournal, url: str) -> None:
+    async with Worker(greeter := Agent(ScriptedModel("Hi."), journal=journal)):
         run = await greeter.submit("Hello.", session="ada")
         while (await run.read_state()) is not EntryState.DONE:  # REASON: waiting would listen, too
             await asyncio.sleep(0.02)
