@@ -91,6 +91,8 @@ def test_a_shell_suspends_and_resumes(tmp_path: Path) -> None:
         screen.wait_for("Stopped")
         screen.type_text("fg")
         screen.press("Enter")
+        # It is named a third time. The shell has left its own mode of the terminal: an Enter before that ends no line of the program.
+        screen.wait_until(lambda: screen.text().count("cat") == 3, "the resumed program")
         screen.type_text("second")
         screen.press("Enter")
         screen.wait_until(lambda: screen.text().count("second") == 2, "the repeated line")
