@@ -8,8 +8,10 @@ import sys
 from typing import Any
 
 import pytest
+from aiohttp import web
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from tests.openapi.api_server import document_of, make_toolset, serve_api
 from tests.telemetry.recorded_spans import Recorder, draw_tree
 
 from holdfast import Agent, MemoryJournal, tool
@@ -23,6 +25,7 @@ from holdfast.models import Prices
 from holdfast.telemetry import OpenTelemetry
 from holdfast.telemetry import genai_names as names
 from holdfast.telemetry.genai_content import encode_messages, encode_reply
+from holdfast.telemetry.observers import CURRENT_TRACE
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -291,3 +294,23 @@ def test_without_the_package_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(ModuleNotFoundError, match=r"\[otel\]"):
         import_part("holdfast.telemetry.open_telemetry")
+
+
+async def test_a_tool_of_an_http_api_sends_the_place_of_its_span() -> None:
+    recorder = Recorder()
+    paths = {
+        "/rooms": {"get": {"operationId": "rooms", "responses": {"200": {"description": "a"}}}}
+    }
+    async with serve_api(web.json_response(["a room"])) as server:
+        toolset = make_toolset(document_of(paths), base_url=server.base_url)
+        agent = Agent(
+            ScriptedModel(ToolCall("1", "rooms"), "Hi"),
+            toolsets=[toolset],
+            observers=[recorder.observer],
+        )
+        assert (await agent.run("Go", trace=PARENT)).output == "Hi"
+        ((_, _, headers, _),) = server.requests
+    (work,) = recorder.named("execute_tool")
+    sent = {name.lower(): value for name, value in headers.items()}["traceparent"]
+    assert sent == f"00-{PARENT[3:35]}-{ids(work)[1]}-01"
+    assert CURRENT_TRACE.get() == ""

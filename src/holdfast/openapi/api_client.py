@@ -22,6 +22,7 @@ from holdfast.core.secret_values import SecretValues
 from holdfast.openapi.api_credentials import AuthError, CredentialPart, Credentials, find_values
 from holdfast.openapi.api_operations import RequestPlan
 from holdfast.openapi.request_writer import WrittenRequest, WrongArgumentsError, write_request
+from holdfast.telemetry.observers import CURRENT_TRACE
 from holdfast.tools.context import ToolContext
 from holdfast.tools.results import image_type
 from holdfast.tools.tool_failures import ServiceFailedError, ToolError, refuse_arguments
@@ -181,6 +182,8 @@ def _add_credentials(
     method: str, address: str, written: WrittenRequest, parts: list[CredentialPart]
 ) -> HttpRequest:
     headers = {"accept": ("Accept", _ACCEPT)}
+    if trace := CURRENT_TRACE.get():
+        headers["traceparent"] = ("traceparent", trace)
     for name, value in written.headers:
         headers[name.lower()] = (name, value)
     for part in parts:

@@ -58,6 +58,9 @@ SUBMITTED_AT: ContextVar[float] = ContextVar("holdfast-submitted-at", default=0.
 CALLER_TRACE: ContextVar[str] = ContextVar("holdfast-caller-trace", default="")
 """The header `traceparent` of the request that a service answers."""
 
+CURRENT_TRACE: ContextVar[str] = ContextVar("holdfast-current-trace", default="")
+"""The `traceparent` that tools of HTTP APIs send; an observer sets it around an attempt of a tool."""
+
 IGNORED_TRACES = Counter[str]()
 """How many `traceparent`s of callers were malformed, under the key "malformed"."""
 

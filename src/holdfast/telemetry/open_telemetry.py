@@ -42,10 +42,12 @@ from holdfast.resilience.pipeline import Done
 from holdfast.telemetry import genai_content as content
 from holdfast.telemetry import genai_names as names
 from holdfast.telemetry.observers import (
+    CURRENT_TRACE,
     IGNORED_TRACES,
     Observation,
     ObservedAttempt,
     ObservedCall,
+    ObservedTool,
     ObservedTurn,
 )
 from holdfast.telemetry.span_fold import (
@@ -113,8 +115,7 @@ class OpenTelemetry:
 
     def find_trace(self) -> str:
         """Return the `traceparent` of the current span; "" if there is none."""
-        here = trace.get_current_span().get_span_context()
-        return _format_trace(here) if here.is_valid else ""
+        return _find_current_trace()
 
 
 def make_exporting_observer(*, content: bool = False) -> OpenTelemetry:
@@ -304,15 +305,18 @@ def _end(span: Span | None, step: EndSpan) -> None:
 class _Scope(AbstractContextManager[None]):
     """The context manager around one part of a run."""
 
-    __slots__ = ("_call", "_entered", "_writer")
+    __slots__ = ("_call", "_entered", "_sent", "_writer")
 
     def __init__(self, writer: _SpanWriter, call: ObservedCall) -> None:
         self._writer = writer
         self._call = call
         self._entered: tuple[Token[Context] | None, str] = (None, "")
+        self._sent: Token[str] | None = None
 
     def __enter__(self) -> None:
         self._entered = self._writer.enter_call(self._call)
+        if isinstance(self._call, ObservedTool):
+            self._sent = CURRENT_TRACE.set(_find_current_trace())
 
     def __exit__(
         self,
@@ -320,6 +324,8 @@ class _Scope(AbstractContextManager[None]):
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
+        if self._sent is not None:
+            CURRENT_TRACE.reset(self._sent)
         self._writer.leave_call(self._call, self._entered, error)
 
 
@@ -419,6 +425,11 @@ def _parse_trace(text: str) -> SpanContext | None:
     return SpanContext(
         int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16))
     )
+
+
+def _find_current_trace() -> str:
+    here = trace.get_current_span().get_span_context()
+    return _format_trace(here) if here.is_valid else ""
 
 
 def _format_trace(context: SpanContext) -> str:
