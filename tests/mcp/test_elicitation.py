@@ -116,6 +116,37 @@ async def test_a_crash_at_any_save_pays_at_most_once_and_tells_a_doubt(tmp_path:
     assert not wrong, wrong
 
 
+@pytest.mark.slow  # it starts servers
+@pytest.mark.parametrize(
+    ("effect", "outcome", "count"), [("write", "in_doubt", 0), ("read", "done", 1)]
+)
+async def test_a_state_that_a_server_forgot_leaves_a_write_in_doubt(
+    tmp_path: Path, effect: Any, outcome: str, count: int
+) -> None:
+    emulator, journal = McpEmulator(tmp_path, tools=[ORDER]), MemoryJournal()
+
+    def make_waiting(*replies: Any) -> Agent[Any, str]:
+        server = McpServer("shop", command=emulator.command, effects={"order": effect})
+        model = ScriptedModel(*replies)
+        return Agent(model, toolsets=[server], journal=journal, on_wait="suspend")
+
+    (question,) = (await make_waiting(order()).run("Order.", session="s")).questions
+    # The server has used the state already, as if another process had sent the answer.
+    with (tmp_path / "log.jsonl").open("a", encoding="utf-8") as log:
+        log.write(json.dumps({"kind": "answer", "state": question.state}) + "\n")
+    agent = make_waiting("done")
+    await agent.answer("s", question, Elicited(content={"card": "visa"}))
+    result = await agent.resume("s")
+    if effect == "read":
+        # It is called anew, and asks anew.
+        (again,) = result.questions
+        (tmp_path / "log.jsonl").write_text("", "utf-8")
+        await agent.answer("s", again, Elicited(content={"card": "other"}))
+        result = await agent.resume("s")
+    assert [one.outcome for one in results(result)] == [outcome]
+    assert len(emulator.effects) == count
+
+
 def test_an_answer_that_does_not_fit_the_form_is_refused() -> None:
     question = ElicitationQuestion(
         server="shop", tool="order", message="How?", form=FORM, name="form"
