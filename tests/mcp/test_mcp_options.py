@@ -33,6 +33,11 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"url": "https://x.example", "headers": {"A b": SECRET}}, "'A b' is not the name of a header"),
     ({"url": "https://x.example", "header": {}}, "mcp.header: is not a setting. Did you mean head"),
     ({"url": "https://x.example", "effects": {"pay": "writes"}}, "mcp.effects"),
+    ({"url": "https://x.example", "checks": {"pay": "yes"}}, "mcp.checks"),
+    (
+        {"command": ["x"], "checks": {"pay": print}, "timeouts": McpTimeouts(call=None)},
+        "mcp.timeouts.call: is None, and a tool with a check needs a time limit",
+    ),
     ({"url": "https://x.example", "trust": "yes"}, "mcp.trust: must be True or False"),
 )
 

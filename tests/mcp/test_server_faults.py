@@ -14,6 +14,7 @@ from holdfast.core.messages import Message, ToolCall, ToolResult
 from holdfast.mcp import McpLimits, McpServer, McpTimeouts
 from holdfast.testing import ScriptedModel
 from holdfast.testing.mcp_emulator import McpEmulator, McpEra, McpFault
+from holdfast.tools import Check, DoubtfulCall, Happened, NotHappened
 
 DONE, DOUBT, FAILED = "done", "in_doubt", "failed"
 
@@ -106,3 +107,22 @@ async def test_a_fault_ends_no_turn_repeats_no_write_and_is_over_with_the_next_c
         if seen not in expected:
             wrong.append((fault, seen, expected))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.slow  # it starts and kills servers: a process each
+@pytest.mark.parametrize(("fault", "result"), [("die-in", "read back"), ("die-before", "pay")])
+async def test_a_check_settles_the_doubt_about_a_call(
+    tmp_path: Path, fault: McpFault, result: str
+) -> None:
+    emulator = McpEmulator(tmp_path, faults=[fault])
+
+    def was_paid(call: DoubtfulCall) -> Happened | NotHappened:
+        return Happened("read back") if call.arguments in emulator.effects else NotHappened()
+
+    checks = {"pay": Check(was_paid, settle=0.1)}
+    timeouts = McpTimeouts(start=60.0)
+    server = McpServer("shop", command=emulator.command, timeouts=timeouts, checks=checks)
+    found = await Agent(ScriptedModel(pay(1), "done"), toolsets=[server]).run("Pay.")
+    (only,) = results(found.messages)
+    assert only.text.startswith(result)
+    assert (only.outcome, emulator.effects) == (DONE, [{"n": 1}])

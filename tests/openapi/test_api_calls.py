@@ -22,6 +22,7 @@ from holdfast import Agent, MemoryJournal
 from holdfast.core.messages import ToolCall
 from holdfast.openapi import OpenAPIToolset
 from holdfast.testing import FakeClock, ScriptedModel
+from holdfast.tools import Check, DoubtfulCall, Happened, NotHappened
 from holdfast.transport.port import Timeouts
 
 SECRET = "s3cr3t-t0ken-value"
@@ -483,3 +484,27 @@ def test_a_toolset_works_without_an_event_loop_of_its_own() -> None:
     model = ScriptedModel(ToolCall("1", "put", '{"id": "7"}'), "Done.")
     agent = Agent(model, toolsets=[toolset], clock=FakeClock())
     assert agent.run_sync("Go.").output == "Done."
+
+
+@pytest.mark.parametrize(("acts", "requests"), [(True, 1), (False, 2)])
+async def test_a_check_settles_the_doubt_about_an_operation(acts: bool, requests: int) -> None:
+    done: list[str] = []
+
+    async def drop_once(request: web.Request) -> web.Response:
+        is_first = not done and len(server.requests) < 2
+        if acts or not is_first:
+            done.append(request.path)
+        if is_first:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response(text="put")
+
+    def was_put(call: DoubtfulCall) -> Happened | NotHappened:
+        assert call.arguments == {"id": "7"}
+        return Happened("put before") if done else NotHappened()
+
+    async with serve_api(drop_once) as server:
+        toolset = toolset_for(server, checks={"put": Check(was_put, settle=0)})
+        result = await call_tool(toolset, "put", '{"id": "7"}')
+    assert (result.text, result.in_doubt) == ("put before" if acts else "put", False)
+    assert (len(server.requests), len(done)) == (requests, 1)

@@ -332,6 +332,8 @@ TWICE = {"/a": {"get": {"operationId": "x"}}, "/b": {"put": {"operationId": "x"}
         (document_of(TWICE["/a"] and {"/a": TWICE["/a"]}), {"select": ["y"]}, "select", "no operation 'y'"),
         (document_of({}), {"select": "x"}, "select", "a list of ids"),
         (document_of({}), {"effects": {"x": "read"}}, "effects", "no operation 'x'"),
+        (document_of({}), {"checks": {"x": print}}, "checks", "no operation 'x'"),
+        (document_of({}), {"checks": {"x": "y"}}, "checks['x']", "must be"),
         (document_of({}), {"on_refused": "skp"}, "on_refused", "must be"),
         (document_of({}), {"auth": {"kez": "secretsecret"}}, "auth", "no security scheme 'kez'"),
         (document_of({}), {"auth": "secretsecret\n"}, "auth", "a line break"),

@@ -21,6 +21,7 @@ from holdfast.core.errors import ConfigurationError
 from holdfast.core.import_part import install_command
 from holdfast.tools.results import RESULT_LIMIT
 from holdfast.tools.tool import ToolEffect
+from holdfast.tools.write_checks import AnyCheck
 
 Headers: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
 """Headers of each request, or an async function that returns them; it is called again after a status 401."""
@@ -30,6 +31,7 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SDK: Final = "mcp"
 _NO_TEXTS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_EFFECTS: Final[Mapping[str, ToolEffect]] = MappingProxyType({})
+_NO_CHECKS: Final[Mapping[str, AnyCheck]] = MappingProxyType({})
 
 
 class McpTimeouts(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ class McpKeywords(TypedDict, total=False):
     prefix: str | None
     trust: bool
     effects: Mapping[str, ToolEffect]
+    checks: Mapping[str, AnyCheck]
     tools: Sequence[str] | None
     resources: bool
     required: bool
@@ -106,6 +109,7 @@ class McpOptions(Struct, frozen=True, kw_only=True):
     prefix: str | None = None
     trust: bool = False
     effects: Mapping[str, ToolEffect] = _NO_EFFECTS
+    checks: Mapping[str, AnyCheck] = _NO_CHECKS
     tools: Sequence[str] | None = None
     resources: bool = False
     required: bool = False
@@ -128,6 +132,9 @@ class McpOptions(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError("mcp.env", f"{name[:40]!r} cannot be a variable")
         if isinstance(self.headers, Mapping):
             check_headers(self.headers)
+        if self.checks and self.timeouts.call is None:
+            problem = "is None, and a tool with a check needs a time limit"
+            raise ConfigurationError("mcp.timeouts.call", problem, fix="Write seconds")
 
     def _check_command(self, command: Sequence[str]) -> None:
         if not command or not command[0].strip():

@@ -96,7 +96,8 @@ class McpServer(Toolset):
             authentication of the SDK, such as its OAuth provider. `prefix` comes before the name of each tool.
             `tools` names the tools that are offered, where * stands for any characters. `trust=True` believes the
             server which tools only read and which may be repeated; otherwise each is a "write". `effects` states the
-            effect of a tool by its name at the server, and counts more. `resources=True` adds a tool that reads
+            effect of a tool by its name at the server, and counts more. `checks` look whether a write took effect, by
+            the name of the tool, as `tool(check=...)` does. `resources=True` adds a tool that reads
             resources. `required=True` makes a server that cannot be reached an error. `timeouts` and `limits` bound
             it.
 
@@ -204,6 +205,7 @@ class McpServer(Toolset):
                 effect=effect,
                 timeout=options.timeouts.call,
                 result_limit=options.limits.result,
+                check=options.checks.get(listed.name) if effect == "write" else None,
             )
             made = copy_as_foreign(made, self.name, take_public_digest(listed))
         except ConfigurationError as error:

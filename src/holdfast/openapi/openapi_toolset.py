@@ -38,6 +38,7 @@ from holdfast.tools.tool import (
     make_tool_with_signature,
 )
 from holdfast.tools.toolset import Toolset
+from holdfast.tools.write_checks import AnyCheck
 from holdfast.transport.http import HttpTransport
 from holdfast.transport.port import Timeouts, Transport
 
@@ -59,6 +60,7 @@ class OpenAPIOptions(Struct, frozen=True, kw_only=True):
             `OpenAPIToolset.refused`.
         headers: headers of each request, which the model does not see.
         timeouts: the limits of one request.
+        checks: look whether a write took effect, by the id of the operation, as `tool(check=...)` does.
         transport: sends the requests; None for the one of this library.
 
     Raises:
@@ -72,10 +74,14 @@ class OpenAPIOptions(Struct, frozen=True, kw_only=True):
     on_refused: Literal["raise", "skip"] = "raise"
     headers: Mapping[str, str] = {}
     timeouts: Timeouts = Timeouts(total=120.0)
+    checks: Mapping[str, AnyCheck] = {}
     transport: Transport | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.checks and self.timeouts.total is None:
+            problem = "is None, and an operation with a check needs a time limit"
+            raise ConfigurationError("timeouts.total", problem, fix="Write seconds")
 
     def __repr__(self) -> str:
         # Only the names of the headers, because the values may be keys.
@@ -142,10 +148,12 @@ class OpenAPIToolset(Toolset):
         except DocumentError as error:
             raise document.make_error(error) from None
         _check_ids("effects", effects, found)
+        _check_ids("checks", options.checks, found)
         maker = _ToolMaker(
             OperationReader(document, credentials.hidden),
             ApiClient(address, credentials, options.transport or HttpTransport(), options.timeouts),
             effects,
+            options,
         )
         servers = _Servers(document, address)
         tools: list[Tool] = []
@@ -177,14 +185,20 @@ class _ToolMaker:
         reader: reads their arguments.
         client: calls them.
         effects: their effects, by id.
+        options: their checks, by id, and the limits of a request.
     """
 
     def __init__(
-        self, reader: OperationReader, client: ApiClient, effects: Mapping[str, ToolEffect]
+        self,
+        reader: OperationReader,
+        client: ApiClient,
+        effects: Mapping[str, ToolEffect],
+        options: OpenAPIOptions,
     ) -> None:
         self._reader = reader
         self._client = client
         self._effects = effects
+        self._options = options
 
     def make(self, found: FoundOperation) -> Tool:
         """Return the tool of an operation. Raises DocumentError or ConfigurationError."""
@@ -200,10 +214,13 @@ class _ToolMaker:
         signature = SchemaSignature(
             plain, f"tool {name!r}, arguments", ("arguments", "context"), skip_patterns=True
         )
+        check = self._options.checks.get(operation.id) if effect == "write" else None
         options = ToolOptions(
             name=name,
             description=_describe(found),
             effect=effect,
+            timeout=None if check is None else self._options.timeouts.total,
+            check=check,
         )
         call = cast("Callable[..., object]", partial(self._client.call, plan))
         return make_tool_with_signature(call, options, signature)

@@ -22,7 +22,7 @@ from holdfast.core.argument_checks import check_fields, check_value, unwrap_part
 from holdfast.core.constraints import PositiveFloat, PositiveInt
 from holdfast.core.errors import ConfigurationError
 from holdfast.core.model_request import ToolSpec
-from holdfast.tools.write_checks import Check, DoubtfulCall
+from holdfast.tools.write_checks import AnyCheck, Check
 
 if TYPE_CHECKING:
     from typing import Concatenate
@@ -300,7 +300,7 @@ class ToolOptions(Struct, frozen=True, kw_only=True):
     result_limit: PositiveInt | None = None
     offered: bool = True
     strict: bool | None = None
-    check: Callable[[DoubtfulCall], object] | Check | None = None
+    check: AnyCheck | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "tool.")
@@ -321,7 +321,7 @@ class SchemaToolKeywords(TypedDict, total=False):
     result_limit: int | None
     offered: bool
     strict: bool | None
-    check: Callable[[DoubtfulCall], object] | Check | None
+    check: AnyCheck | None
 
 
 class ToolKeywords(SchemaToolKeywords, total=False):

@@ -101,3 +101,7 @@ class Check(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_fields(self, "check.")
+
+
+AnyCheck: TypeAlias = Callable[[DoubtfulCall], object] | Check
+"""A check, with its settings or without."""
