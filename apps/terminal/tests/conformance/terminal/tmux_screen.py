@@ -60,6 +60,7 @@ class TmuxScreen:
         self._in_shell = in_shell
         self._place = Path(tempfile.mkdtemp(prefix="tmux-"))
         self._socket = self._place / f"s{next(_numbers)}"
+        self._exit_status: int | None = None
 
     def __enter__(self) -> Self:
         columns, lines = self._size
@@ -116,6 +117,11 @@ class TmuxScreen:
     @property
     def exit_status(self) -> int | None:
         """The exit status of the program; None while it runs."""
+        if self._exit_status is None:
+            self._exit_status = self._read_exit_status()
+        return self._exit_status
+
+    def _read_exit_status(self) -> int | None:
         dead, status, signal = self._ask(
             "#{pane_dead},#{pane_dead_status},#{pane_dead_signal}"
         ).split(",")
