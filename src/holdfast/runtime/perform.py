@@ -72,9 +72,7 @@ def perform_effect(run: ActiveTurn, effect: Effect) -> Awaitable[Event]:
 
 async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     """Run one tool, with the hooks around it. A failure becomes a text for the model."""
-    tool = run.plan.registry.get(effect.call.name)
-    has_check = tool is not None and tool.check is not None
-    guard = DoubtGuard(run, effect, partial(_use_tool, run)) if has_check else None
+    guard = _make_guard(run, effect) if run.plan.registry.has_checks else None
     call = None
     if run.hooks.chain.has_hooks:
         call = HookedCall(run, effect, guard.use_tool if guard else partial(_use_tool, run))
@@ -87,7 +85,7 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     outcome = await (_use_unhooked(run, effect, guard) if call is None else call.run_tool())
     if guard is not None and is_left and not guard.is_reached:
         outcome = left_in_doubt(effect.call)
-    event = _finish_tool(run, effect, outcome, guard.note if guard is not None else "")
+    event = _finish_tool(run, effect, outcome, guard)
     if call is not None:
         event = await call.call_after_tool(event, outcome)
     if run.plan.output is None:
@@ -95,6 +93,14 @@ async def run_tool(run: ActiveTurn, effect: RunTool) -> ToolFinished:
     from holdfast.runtime.output_check import finish_output_call  # only for typed output
 
     return finish_output_call(run, event, outcome)
+
+
+def _make_guard(run: ActiveTurn, effect: RunTool) -> DoubtGuard | None:
+    """Return the guard of a tool that has a check; None for any other."""
+    tool = run.plan.registry.get(effect.call.name)
+    if tool is None or tool.check is None:
+        return None
+    return DoubtGuard(run, effect, partial(_use_tool, run))
 
 
 def _use_unhooked(
@@ -210,9 +216,8 @@ def _to_log_line(name: str) -> str:
 
 
 def _finish_tool(
-    run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult], note: str
+    run: ActiveTurn, effect: RunTool, outcome: Outcome[ToolResult], guard: DoubtGuard | None
 ) -> ToolFinished:
-    """Return the event of a call that has ended; `note` is the answer of its check, for the model."""
     call = effect.call
     at = run.plan.clock.now()
     notes = run.usage_meters.get(effect.key)
@@ -248,6 +253,7 @@ def _finish_tool(
     )
     in_doubt = not outcome.may_repeat and _may_write(run, call)
     text = _failure_text(run, call, outcome)
+    note = guard.note if guard is not None else ""
     if in_doubt or note:
         note = f"{note}{IN_DOUBT_NOTE if in_doubt else ''}"
         text = f"{text if text.endswith(('.', '!', '?')) else text + '.'}{note}"

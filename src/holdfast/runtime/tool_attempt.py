@@ -158,10 +158,10 @@ def make_tool_operation(
             )
             done = await run_attempt(around, seen, run_once)
         call.payload.meter.refusal = done.info
-        call.payload.meter.left_running = done.left_running
         if done.result is not None:
             call.payload.meter.last = done
             return Done(done.result)
+        call.payload.meter.left_running = done.left_running
         if done.error is None or done.info is None:
             raise HoldfastBug(f"the call {effect.key} ended with neither a result nor an error")
         # A call that cannot run has done nothing.

@@ -51,7 +51,7 @@ class Registry:
     ('add',)
     """
 
-    __slots__ = ("_by_name", "specs")
+    __slots__ = ("_by_name", "has_checks", "specs")
 
     def __init__(self, tools: Iterable[Callable[..., object] | Tool | ClientTool] = ()) -> None:
         self._by_name: dict[str, Tool] = {}
@@ -70,6 +70,8 @@ class Registry:
         specs = [(tool.offered, tool.spec) for tool in self._by_name.values()]
         self.specs: tuple[ToolSpec, ...] = tuple(spec for offered, spec in specs if offered)
         """The specifications of the tools that are offered; always the same object, so that it is encoded once."""
+        self.has_checks = any(tool.check is not None for tool in self._by_name.values())
+        """Whether a tool has a check, which looks whether a write took effect."""
 
     def with_output_functions(self, functions: Iterable[Tool]) -> Registry:
         """Return a registry that also finds the output functions, and does not offer them as tools.
@@ -80,6 +82,7 @@ class Registry:
         copied = Registry()
         copied.specs = self.specs
         copied._by_name = {**self._by_name, **{one.name: one for one in functions}}
+        copied.has_checks = any(tool.check is not None for tool in copied._by_name.values())
         return copied
 
     @property
