@@ -16,7 +16,7 @@ from holdfast.core.model_request import ModelRequest
 from holdfast.testing import ScriptedModel
 from holdfast.tools import Check, DoubtfulCall, Happened, NotHappened, ToolContext
 
-LIMIT, SETTLE = 3.0, 2.0
+LIMIT, SETTLE = 2.0, 2.0
 
 
 def answer(request: ModelRequest) -> tuple[ToolCall, ...] | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -346,6 +347,161 @@ async def test_a_turn_that_waits_for_the_decision_goes_on_in_another_process(
     assert len(ledger.paid) == 1
 
 
+async def test_each_round_of_a_doubt_has_a_question_and_an_answer_of_its_own() -> None:
+    ledger, journal = Ledger(FakeClock(), *["lost before"] * 2), MemoryJournal()
+    check = Check(do_not_know, on_doubt="ask", retry=3)
+    agent = make_agent(ledger, check, journal, on_wait="suspend")
+    await agent.run("go", session="s")
+    for said in ("It did not happen", "It happened: receipt 17"):
+        agent = make_agent(ledger, check, journal, on_wait="suspend")
+        (question,) = await agent.questions("s")
+        await agent.answer("s", question.answer(said))
+        (found,) = await agent.recover()
+    assert texts_of_results(found.result.messages) == ["receipt 17"]
+    assert len(ledger.requests) == 2
+
+
+async def test_a_decision_counts_whatever_the_check_would_say_by_then() -> None:
+    ledger, journal = Ledger(FakeClock(), "lost after"), MemoryJournal()
+    answers: list[object] = [Unknown("closed")]
+
+    def look(_: DoubtfulCall) -> object:
+        return answers.pop() if answers else NotHappened()
+
+    check = Check(look, on_doubt="ask")
+    await make_agent(ledger, check, journal, on_wait="suspend").run("go", session="s")
+    agent = make_agent(ledger, check, journal, on_wait="suspend")
+    (question,) = await agent.questions("s")
+    await agent.answer("s", question.answer("It happened: receipt 17"))
+    (found,) = await agent.recover()
+    assert texts_of_results(found.result.messages) == ["receipt 17"]
+    assert len(ledger.requests) == 1
+
+
+async def test_a_person_who_says_other_things_is_asked_some_times_and_not_without_end() -> None:
+    ledger, asked = Ledger(FakeClock(), "lost after"), list[str]()
+
+    async def decide(question: ClarificationQuestion) -> str:
+        asked.append(question.source)
+        return "yes, it went through"
+
+    check = Check(do_not_know, on_doubt="ask")
+    found = find_result(await make_agent(ledger, check, on_question=decide).run("go"))
+    assert found.in_doubt
+    assert asked == ["check 1", "check 3", "check 5", "check 7", "check 9"]
+
+
+async def test_a_denial_of_a_person_waits_for_the_thread_of_the_tool() -> None:
+    go, begun, ended = threading.Event(), list[float](), list[float]()
+
+    @tool(effect="write", timeout=0.05, check=Check(do_not_know, on_doubt="ask"))
+    def pay(amount: int) -> str:
+        """Pay."""
+        begun.append(time.monotonic())
+        if len(begun) == 1:
+            go.wait(30)
+            ended.append(time.monotonic())
+        return "paid"
+
+    async def decide(_: ClarificationQuestion) -> str:
+        threading.Timer(0.1, go.set).start()
+        return "It did not happen"
+
+    model = ScriptedModel(*[answer] * 9)
+    agent = Agent(model, tools=[pay], clock=FakeClock(), on_question=decide)
+    result = await agent.run("go")
+    assert texts_of_results(result.messages) == ["paid"]
+    assert begun[1] > ended[0]
+
+
+async def test_a_turn_that_is_interrupted_while_it_settles_repeats_nothing() -> None:
+    ledger, journal = Ledger(FakeClock(auto=False), "lost before"), MemoryJournal()
+    agent = make_agent(ledger, journal=journal, on_busy="interrupt")
+    first = asyncio.create_task(agent.run("go", session="s"))
+    while len(ledger.checks) < 1:
+        await asyncio.sleep(0)
+    second = asyncio.create_task(agent.run("hello", session="s"))
+    while not first.done():
+        await asyncio.sleep(0)
+        ledger.clock.advance(0.01)
+    assert ledger.clock.monotonic() < SETTLE
+    assert find_result(first.result()).in_doubt
+    assert len(ledger.requests) == 1
+    second.cancel()
+
+
+async def test_a_process_that_stops_waits_for_no_check_and_the_next_one_asks_it() -> None:
+    ledger, journal = Ledger(FakeClock(auto=False), "lost before"), MemoryJournal()
+    async with make_agent(ledger, journal=journal).stream("go", session="s") as stream:
+        while len(ledger.checks) < 1:
+            await asyncio.sleep(0)
+        await stream.leave_open(grace=3600)
+    assert len(ledger.requests) == 1
+    ledger.clock.advance(SETTLE)
+    later = Ledger(FakeClock())
+    later.requests = ledger.requests
+    (found,) = await make_agent(later, journal=journal).recover()
+    assert texts_of_results(found.result.messages) == ["receipt 1"]
+    assert len(ledger.requests) == 2
+
+
+async def cancel_inside(_: DoubtfulCall) -> object:
+    inner = asyncio.create_task(asyncio.sleep(9))
+    inner.cancel()
+    return await inner
+
+
+def time_out(_: DoubtfulCall) -> object:
+    raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        (cancel_inside, "the check failed with CancelledError"),
+        (time_out, "the check failed with TimeoutError"),
+        (lambda _: NotHappened, "the check returned the class NotHappened and not NotHappened()"),
+    ],
+)
+async def test_a_check_that_is_cancelled_inside_has_failed_alone(check: Any, why: str) -> None:
+    ledger = Ledger(FakeClock(), "lost after")
+    found = find_result(await make_agent(ledger, check).run("go"))
+    assert f"find out whether it did: {why}" in found.text
+
+
+async def test_a_repetition_asks_nobody_again_and_counts_its_attempts() -> None:
+    ledger, asked, journal = Ledger(FakeClock(), "lost before"), list[str](), MemoryJournal()
+
+    @tool(effect="write", timeout=LIMIT, check=ledger.was_paid)
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Pay."""
+        await context.ask(ClarificationQuestion(question=f"Pay {amount}?"))
+        return await ledger.pay(context.idempotency_key)
+
+    async def decide(question: ClarificationQuestion) -> str:
+        asked.append(question.question)
+        return "yes"
+
+    agent = make_agent(ledger, tools=[pay], on_question=decide, journal=journal)
+    result = await agent.run("go", session="s")
+    assert texts_of_results(result.messages) == ["receipt 1"]
+    assert asked == ["Pay 5?"]
+    events = [record.event for record in await journal.read("s")]
+    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert finished.attempts == 2
+
+
+async def test_the_output_of_a_turn_is_what_its_check_read_back() -> None:
+    @tool(effect="write", timeout=LIMIT, check=lambda _: Happened("receipt 17"))
+    def book(room: str) -> str:
+        """Book."""
+        raise ConnectionResetError
+
+    model = ScriptedModel('{"room": "blue"}')
+    result = await Agent(model, output=book, clock=FakeClock()).run("go")
+    assert result.output == "receipt 17"
+
+
 # -- after a crash
 
 BEGUN = 3  # records: opened, replied, begun
@@ -381,7 +537,7 @@ async def test_a_call_that_did_not_begin_is_made_when_a_lost_process_could_no_lo
     before = ledger.clock.monotonic()
     result = await recover(ledger, journal)
     assert texts_of_results(result.messages) == ["receipt 1"]
-    assert [round(at - before, 3) for at in ledger.checks] == [0.0, LIMIT + SETTLE]
+    assert [round(at - before, 3) for at in ledger.checks] == [0.0, 2 * LIMIT + SETTLE]
 
 
 async def test_an_answer_that_is_saved_is_used_and_not_asked_for_again() -> None:

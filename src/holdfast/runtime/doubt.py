@@ -14,8 +14,8 @@ import msgspec
 
 from holdfast.core.effects import RunTool, check_key
 from holdfast.core.errors import ConflictError, ErrorCategory, ErrorInfo, UnansweredError
-from holdfast.core.events import DoubtChecked
-from holdfast.core.messages import Text, ToolCall, ToolResult
+from holdfast.core.events import DoubtChecked, Verdict
+from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.questions import ClarificationQuestion
 from holdfast.journal.journal_errors import JournalError
 from holdfast.resilience.pipeline import Done, Failed, Outcome
@@ -23,16 +23,27 @@ from holdfast.runtime.active_turn import ActiveTurn
 from holdfast.tools.asking_checks import CheckRequest
 from holdfast.tools.checked_call import CheckedCall, Invocation
 from holdfast.tools.context import ToolContext
-from holdfast.tools.results import NO_RESULT, RESULT_LIMIT, cut_text
+from holdfast.tools.results import (
+    NO_RESULT,
+    RESULT_LIMIT,
+    content_of,
+    cut_text,
+    output_content,
+)
 from holdfast.tools.write_checks import Check, DoubtfulCall
 
 DECISIONS: Final = ("It happened", "It did not happen", "Ask the check again")
-"""The answers of a person. The result of a call that happened may follow after a colon."""
+"""The answers of a person. The result of a call that happened may follow."""
 
+_MOST_DECISIONS = 5
+_SECONDS_BETWEEN_LOOKS = 0.25
 _LONGEST_THREAD = 60.0
 _LONGEST_ARGUMENTS = 500
 
-UseTool: TypeAlias = Callable[[RunTool, CheckedCall | Invocation], Awaitable[Outcome[ToolResult]]]
+UseTool: TypeAlias = Callable[
+    [RunTool, CheckedCall | Invocation, float | None], Awaitable[Outcome[ToolResult]]
+]
+"""Runs a tool, with all attempts that begin before a time of the monotonic clock."""
 
 
 class DoubtGuard:
@@ -41,15 +52,16 @@ class DoubtGuard:
     Args:
         run: the turn.
         effect: the call.
-        use: runs the tool, with all attempts.
+        use: runs the tool.
     """
 
-    __slots__ = ("_effect", "_run", "_use", "is_reached", "note")
+    __slots__ = ("_acts_until", "_effect", "_run", "_use", "is_reached", "note")
 
     def __init__(self, run: ActiveTurn, effect: RunTool, use: UseTool) -> None:
         self._run = run
         self._effect = effect
         self._use = use
+        self._acts_until: float | None = None
         self.is_reached = False
         """Whether the tool or its check was called; a hook can prevent both."""
         self.note = ""
@@ -63,85 +75,128 @@ class DoubtGuard:
         is_left = self._run.effects[effect.key].is_in_doubt
         if check is None or not isinstance(checked, CheckedCall):
             # A hook has given it to another tool.
-            return left_in_doubt(effect.call) if is_left else await self._use(effect, checked)
+            return left_in_doubt(effect.call) if is_left else await self._use(effect, checked, None)
         self.is_reached = True
-        clock, known = self._run.plan.clock, self._run.machine.find_checks(effect.key)
-        if known and known[-1].result is not None:
-            return Done(known[-1].result, attempts=0)
+        last = self._find_last_answer()
+        if last is not None and last.result is not None:
+            return Done(last.result, attempts=0)
         # A call that waited for a person is performed again: only a denial has let it be made again.
-        if is_left or (known and not _is_denial(known[-1])):
+        if is_left or (last is not None and not _is_denial(last)):
             outcome: Outcome[ToolResult] = left_in_doubt(effect.call)
-            # The process that called it may still be there, and have lost only its lease.
-            limit = checked.tool.timeout or self._run.plan.tool_calls.tool_timeout
-            acts_until = None if limit is None else clock.monotonic() + limit
+            limit = self._find_limit(checked)
+            # The process that called it may still be there, and have lost only its lease. Its last attempt began
+            # within the limit, and has the limit itself.
+            self._acts_until = None if limit is None else self._now + 2 * limit
         else:
-            outcome, acts_until = await self._use(effect, checked), clock.monotonic()
+            outcome = await self._use_once(checked)
         while isinstance(outcome, Failed) and _is_open(outcome):
-            event = await self._find_answer(check, checked, acts_until)
-            while event.verdict == "unknown" and check.on_doubt == "ask":
-                decided = await self._ask_person(checked, event)
-                if decided is None:
-                    break
-                again = decided.verdict == "unknown"
-                event = await self._find_answer(check, checked, acts_until) if again else decided
+            event = await self._settle(check, checked)
             if event.result is not None:
                 return Done(event.result, outcome.attempts)
             if event.verdict == "unknown":
                 why = f": {event.why}" if event.why else ""
                 self.note = f" Its check could not find out whether it did{why}."
                 return outcome
-            if self._count_denied() > check.retry:
+            if self._count(_is_denial) > check.retry:
                 who = "A person said" if event.by == "person" else "Its check found"
                 self.note = f" {who} that it did not take effect."
                 return msgspec.structs.replace(outcome, may_repeat=True)
-            outcome, acts_until = await self._use(effect, checked), clock.monotonic()
+            before = outcome.attempts
+            # It begins again, and so it asks the questions again that have their answers.
+            self._run.questions.forget_scope(effect.key)
+            outcome = await self._use_once(checked)
+            outcome = msgspec.structs.replace(outcome, attempts=before + outcome.attempts)
         return outcome
 
-    def _count_denied(self) -> int:
-        """Return how often the check has found, once nothing could act any more, that nothing happened."""
+    @property
+    def _now(self) -> float:
+        return self._run.plan.clock.monotonic()
+
+    def _find_limit(self, checked: CheckedCall) -> float | None:
+        return checked.tool.timeout or self._run.plan.tool_calls.tool_timeout
+
+    def _find_last_answer(self) -> DoubtChecked | None:
         checks = self._run.machine.find_checks(self._effect.key)
-        return sum(map(_is_denial, checks))
+        return checks[-1] if checks else None
 
-    async def _find_answer(
-        self, check: Check, checked: CheckedCall, acts_until: float | None
-    ) -> DoubtChecked:
-        """Ask the check until its answer is final, and save each answer.
+    def _count(self, fits: Callable[[DoubtChecked], bool]) -> int:
+        return sum(map(fits, self._run.machine.find_checks(self._effect.key)))
 
-        Args:
-            check: the check.
-            checked: the call.
-            acts_until: the time of the monotonic clock until which the call can act; None if that is unknown.
-        """
+    async def _use_once(self, checked: CheckedCall) -> Outcome[ToolResult]:
+        """Run the tool, with the attempts that begin within its limit; note until when it can act."""
+        limit = self._find_limit(checked)
+        outcome = await self._use(
+            self._effect, checked, None if limit is None else self._now + limit
+        )
+        self._acts_until = self._now
+        return outcome
+
+    async def _settle(self, check: Check, checked: CheckedCall) -> DoubtChecked:
+        """Return the final answer about the call: of the check, or of a person."""
+        if self._run.shutdown is not None:
+            # A process that stops waits for no check, and the next one asks it.
+            self._run.shutdown.finish_call(self._run.run_id, self._effect.key)
+        event = self._find_last_answer()
+        if event is None or not _waits_for_person(event) or check.on_doubt == "tell":
+            event = await self._ask_check(check, checked)
+        while event.verdict == "unknown" and check.on_doubt == "ask":
+            if self._count(lambda one: one.by == "person") >= _MOST_DECISIONS:
+                return event
+            decided = await self._ask_person(check, checked, event)
+            if decided is None or decided.verdict != "unknown":
+                return decided or event
+            event = await self._ask_check(check, checked)
+        return event
+
+    async def _ask_check(self, check: Check, checked: CheckedCall) -> DoubtChecked:
+        """Ask the check until its answer is final, and save each answer."""
         run, key = self._run, self._effect.key
         while True:
-            has_ended = not self._is_running
-            settled_at = acts_until + check.settle if acts_until is not None and has_ended else None
+            is_over = self._acts_until is not None and not self._is_running()
             request = CheckRequest(
                 key=check_key(key, len(run.machine.find_checks(key))),
                 check=check,
                 call=self._describe_call(checked),
                 written=self._effect.call,
-                settled_at=settled_at,
+                settled_at=(self._acts_until or 0.0) + check.settle if is_over else None,
                 result_limit=checked.tool.result_limit or RESULT_LIMIT,
+                is_output=checked.tool.gives_output,
             )
             event = await run.plan.ask_check(request, run.plan.clock, run.plan.rng)
             await run.log.commit(event)
             if event.verdict != "not_happened" or event.settled:
                 return event
-            if acts_until is None:
-                why = "it has no time limit, so it may still act"
+            why = await self._wait_until_settled(check)
+            if why:
                 return msgspec.structs.replace(event, verdict="unknown", why=why)
-            if not has_ended:
-                if not await self._wait_for_thread():
-                    why = "its thread still runs"
-                    return msgspec.structs.replace(event, verdict="unknown", why=why)
-                acts_until = run.plan.clock.monotonic()
-            await run.plan.clock.sleep(
-                max(0.0, acts_until + check.settle - run.plan.clock.monotonic())
-            )
 
-    async def _ask_person(self, checked: CheckedCall, event: DoubtChecked) -> DoubtChecked | None:
+    async def _wait_until_settled(self, check: Check) -> str:
+        """Wait until nothing of the call can land any more; return the reason if that is not known."""
+        clock = self._run.plan.clock
+        if self._is_running():
+            until = self._now + _LONGEST_THREAD
+            while self._is_running():
+                if self._now > until:
+                    return "its thread still runs"
+                if self._run.hooks.stop is not None:
+                    return "the turn was stopped before that was certain"
+                await clock.sleep(0.05)
+            self._acts_until = self._now
+        if self._acts_until is None:
+            return "it has no time limit, so it may still act"
+        settled_at = self._acts_until + check.settle
+        while self._now < settled_at:
+            if self._run.hooks.stop is not None:
+                return "the turn was stopped before that was certain"
+            await clock.sleep(min(settled_at - self._now, _SECONDS_BETWEEN_LOOKS))
+        return ""
+
+    async def _ask_person(
+        self, check: Check, checked: CheckedCall, event: DoubtChecked
+    ) -> DoubtChecked | None:
         """Ask a person about a call of which the check knows nothing, and save the decision.
+
+        The question has the number of the check, so that each one has its own answer, also after a crash.
 
         Returns:
             The decision; one that is "unknown" asks the check again. None if nobody has decided.
@@ -150,20 +205,29 @@ class DoubtGuard:
         why = f" ({event.why})" if event.why else ""
         arguments = cut_text(checked.text, _LONGEST_ARGUMENTS)
         text = f"Did {call.name}({arguments}) take effect? Its check could not find out{why}."
-        question = ClarificationQuestion(question=text, options=DECISIONS, source="check")
+        source = f"check {len(run.machine.find_checks(key))}"
+        question = ClarificationQuestion(question=text, options=DECISIONS, source=source)
         try:
             said = await run.questions.make_tool_asker(run)(key, 0, question, "default")
         except UnansweredError:
             return None
-        word, _, result = str(said).partition(":")
-        at, number = run.plan.clock.now(), len(run.machine.find_checks(key))
-        decided = DoubtChecked(check_key(key, number), at, "unknown", by="person")
-        if word.strip().lower() == DECISIONS[0].lower():
-            content = (Text(result.strip() or NO_RESULT),)
-            found = ToolResult(call.id, call.name, content)
-            decided = msgspec.structs.replace(decided, verdict="happened", result=found)
-        elif word.strip().lower() == DECISIONS[1].lower():
-            decided = msgspec.structs.replace(decided, verdict="not_happened", settled=True)
+        verdict, result = read_decision(str(said))
+        if verdict == "not_happened":
+            unsettled = await self._wait_until_settled(check)
+            if unsettled:
+                return msgspec.structs.replace(event, why=unsettled)
+        found = None
+        if verdict == "happened":
+            give = output_content if checked.tool.gives_output else content_of
+            found = ToolResult(call.id, call.name, give(result or NO_RESULT))
+        decided = DoubtChecked(
+            check_key(key, len(run.machine.find_checks(key))),
+            run.plan.clock.now(),
+            verdict,
+            result=found,
+            settled=verdict == "not_happened",
+            by="person",
+        )
         await run.log.commit(decided)
         return decided
 
@@ -182,22 +246,29 @@ class DoubtGuard:
             metadata=run.context.options.metadata,
         )
 
-    @property
     def _is_running(self) -> bool:
         """Whether a thread still runs the tool, although its time is over."""
         meter = self._run.usage_meters.get(self._effect.key)
         work = meter.left_running if meter is not None else None
         return work is not None and work.state == "abandoned"
 
-    async def _wait_for_thread(self) -> bool:
-        """Wait until the thread of the tool has ended; return False if that takes too long."""
-        clock = self._run.plan.clock
-        until = clock.monotonic() + _LONGEST_THREAD
-        while self._is_running:
-            if clock.monotonic() > until:
-                return False
-            await clock.sleep(0.05)
-        return True
+
+def read_decision(said: str) -> tuple[Verdict, str]:
+    """Return what a person decided about a call in doubt, and the result that they gave.
+
+    >>> read_decision("It happened: receipt 17"), read_decision("it did not happen.")
+    (('happened', 'receipt 17'), ('not_happened', ''))
+    >>> read_decision("Ask the check again"), read_decision("Who knows?")
+    (('unknown', ''), ('unknown', ''))
+    """
+    words = said.strip()
+    for decision, verdict in zip(DECISIONS, _VERDICTS, strict=False):
+        if words.lower().startswith(decision.lower()):
+            return verdict, words[len(decision) :].strip(" :;,.-")
+    return "unknown", ""
+
+
+_VERDICTS: Final[tuple[Verdict, ...]] = ("happened", "not_happened")
 
 
 class LeftInDoubtError(Exception):
@@ -209,6 +280,11 @@ def left_in_doubt(call: ToolCall) -> Failed:
     safe = f"Function '{call.name}' was stopped before it finished."
     info = ErrorInfo(category=ErrorCategory.UNKNOWN, safe=safe, code="in_doubt")
     return Failed(LeftInDoubtError(safe), info, attempts=0, may_repeat=False)
+
+
+def _waits_for_person(event: DoubtChecked) -> bool:
+    """Whether a check did not know, and no person has answered since."""
+    return event.verdict == "unknown" and event.by == "check"
 
 
 def _is_denial(event: DoubtChecked) -> bool:

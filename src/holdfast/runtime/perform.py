@@ -137,9 +137,12 @@ def _make_in_doubt(run: ActiveTurn, effect: RunTool) -> ToolFinished:
 
 
 async def _use_tool(
-    run: ActiveTurn, effect: RunTool, checked: CheckedCall | Invocation
+    run: ActiveTurn,
+    effect: RunTool,
+    checked: CheckedCall | Invocation,
+    begins_before: float | None = None,
 ) -> Outcome[ToolResult]:
-    """Run the tool, with all attempts."""
+    """Run the tool, with all attempts; with those that begin before a time, if that is given."""
     call = effect.call
     notes = run.usage_meters.setdefault(
         effect.key, UsageMeter(run.tokens_left, run.context.parent_meter, run.money)
@@ -179,12 +182,18 @@ async def _use_tool(
                     turn_timeout=run.questions.turn_timeout,
                 ),
                 run.env,
-                run.deadline,
+                _find_earlier(run.deadline, begins_before),
                 tool=call.name,
             )
         )
     except Exception as error:
         return make_unexpected(error)
+
+
+def _find_earlier(deadline: float | None, other: float | None) -> float | None:
+    if other is None or deadline is None:
+        return deadline if other is None else other
+    return min(deadline, other)
 
 
 def _find_attempt_hooks(

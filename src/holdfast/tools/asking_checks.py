@@ -20,7 +20,7 @@ from holdfast.core.events import DoubtChecked
 from holdfast.core.messages import ToolCall, ToolResult
 from holdfast.core.redaction import redact
 from holdfast.resilience.clock import Clock, Rng
-from holdfast.tools.results import ResultTypeError, content_of
+from holdfast.tools.results import ResultTypeError, content_of, output_content
 from holdfast.tools.threads import ThreadCall, ToolThreads
 from holdfast.tools.write_checks import (
     Check,
@@ -51,6 +51,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
         settled_at: the time of the monotonic clock from which on "not happened" is believed; None if
             that is not known yet.
         result_limit: the maximum number of characters of a result.
+        is_output: whether the result is the output of a turn.
     """
 
     key: str
@@ -59,6 +60,7 @@ class CheckRequest(Struct, frozen=True, kw_only=True):
     written: ToolCall
     settled_at: float | None
     result_limit: int
+    is_output: bool = False
 
 
 AskCheck: TypeAlias = Callable[[CheckRequest, Clock, Rng], Awaitable[DoubtChecked]]
@@ -76,7 +78,10 @@ async def ask_check(request: CheckRequest, clock: Clock, rng: Rng) -> DoubtCheck
     if isinstance(answer, Happened):
         call = request.written
         try:
-            content = content_of(answer.result, request.result_limit)
+            if request.is_output:
+                content = output_content(answer.result)
+            else:
+                content = content_of(answer.result, request.result_limit)
         except ResultTypeError as error:
             answer = Unknown(f"it happened, but {error}")
         else:
@@ -87,21 +92,30 @@ async def ask_check(request: CheckRequest, clock: Clock, rng: Rng) -> DoubtCheck
 
 
 async def _call_until_answered(request: CheckRequest, clock: Clock, rng: Rng) -> CheckAnswer:
-    failure: Exception | None = None
+    failure: BaseException | None = None
     for number in range(TRIES):
         if number:
             await clock.sleep(_FIRST_WAIT * 2 ** (number - 1) * (0.5 + rng() / 2))
+        limit = asyncio.timeout(request.check.timeout)
         try:
-            async with asyncio.timeout(request.check.timeout):
+            async with limit:
                 answer = await _call_function(request)
-        except TimeoutError:
-            return Unknown(f"the check did not answer within {request.check.timeout:g} seconds")
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            failure = error  # of something that the check awaited
+            continue
         except Exception as error:  # noqa: BLE001  # REASON: the check is the user's code
+            if limit.expired():
+                return Unknown(f"the check did not answer within {request.check.timeout:g} seconds")
             failure = error
             continue
         if isinstance(answer, Happened | NotHappened | Unknown):
             return answer
         kind = type(answer).__name__
+        if answer is NotHappened:
+            return Unknown("the check returned the class NotHappened and not NotHappened()")
         _log.warning("the check of %s returned %s, which is no answer", request.call.tool, kind)
         return Unknown(f"the check returned {kind}")
     # The text of the exception may be private.
