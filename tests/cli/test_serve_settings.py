@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.serve_settings import TABLES, ServeSettings, merge, read_assignments, read_file
+from holdfast.cli.serve_settings import (
+    TABLES,
+    ServeSettings,
+    list_options,
+    merge,
+    read_assignments,
+    read_file,
+)
 from holdfast.core.errors import ConfigurationError
 
 MODULE = """
@@ -174,6 +181,7 @@ def test_a_wrong_setting_has_its_line(tmp_path: Path, text: str, problem: str) -
     [
         ("limits.turns_per_minute", "--set: is not NAME=VALUE"),
         ("=3", "--set: is not NAME=VALUE"),
+        ("service.drain=5\nport = 3", "--set: is not NAME=VALUE"),
         ("limits.turn_per_minute=3", "--set: limits.turn_per_minute: is not a setting. Did you"),
         ("limit.turns_per_minute=3", "--set: limit: is not a setting. Did you mean limits?"),
         ("limits=3", "--set: limits: must be a table"),
@@ -188,6 +196,13 @@ def test_a_wrong_assignment_is_named(text: str, problem: str) -> None:
         merge([read_assignments([text])])
     assert problem in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_the_password_of_an_option_is_not_shown() -> None:
+    option = {"journal": ("--journal", "postgresql://me:hunter2secret@db/x")}
+    settings = merge([list_options(option)])
+    assert settings.process.journal == option["journal"][1]
+    assert 'journal = "postgresql://[redacted]@db/x"  # --journal' in settings.describe()
 
 
 def test_a_variable_is_filled_in_and_not_shown(

@@ -163,7 +163,7 @@ class ServeSettings:
 
 
 def _write(value: object) -> str:
-    """Return a value as TOML writes it."""
+    """Return a value as TOML writes it, without secrets such as the password of an address."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{json.dumps(name)} = {_write(one)}" for name, one in value.items())
         return f"{{{inner}}}"
@@ -171,7 +171,9 @@ def _write(value: object) -> str:
         return f"[{', '.join(map(_write, value))}]"
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    text = str(value)
+    # A text of a file holds no secret, and the name of the variable that has it is shown.
+    return json.dumps(text if "${" in text else redact(text), ensure_ascii=False)
 
 
 def read_file(path: Path) -> dict[str, Setting]:
@@ -203,7 +205,7 @@ def read_assignments(assignments: Sequence[str]) -> dict[str, Setting]:
     for text in assignments:
         name, equals, value = text.partition("=")
         name = name.strip()
-        if not equals or not name:
+        if not equals or not name or "\n" in text:
             raise ConfigurationError(
                 "--set", "is not NAME=VALUE", fix="Write --set limits.turns_per_minute=300"
             )
