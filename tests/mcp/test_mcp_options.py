@@ -35,6 +35,10 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"url": "https://x.example", "effects": {"pay": "writes"}}, "mcp.effects"),
     ({"url": "https://x.example", "checks": {"pay": "yes"}}, "mcp.checks"),
     (
+        {"command": ["x"], "checks": {"pay": print}, "effects": {"pay": "read"}},
+        "mcp.checks: has a check of 'pay', whose effect is 'read'",
+    ),
+    (
         {"command": ["x"], "checks": {"pay": print}, "timeouts": McpTimeouts(call=None)},
         "mcp.timeouts.call: is None, and a tool with a check needs a time limit",
     ),

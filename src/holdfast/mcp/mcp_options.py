@@ -132,6 +132,13 @@ class McpOptions(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError("mcp.env", f"{name[:40]!r} cannot be a variable")
         if isinstance(self.headers, Mapping):
             check_headers(self.headers)
+        self._check_checks()
+
+    def _check_checks(self) -> None:
+        for name in self.checks:
+            if self.effects.get(name, "write") != "write":
+                problem = f"has a check of {name[:40]!r}, whose effect is {self.effects[name]!r}"
+                raise ConfigurationError("mcp.checks", problem, fix="Only a write is ever in doubt")
         if self.checks and self.timeouts.call is None:
             problem = "is None, and a tool with a check needs a time limit"
             raise ConfigurationError("mcp.timeouts.call", problem, fix="Write seconds")

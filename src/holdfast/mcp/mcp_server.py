@@ -97,7 +97,7 @@ class McpServer(Toolset):
             `tools` names the tools that are offered, where * stands for any characters. `trust=True` believes the
             server which tools only read and which may be repeated; otherwise each is a "write". `effects` states the
             effect of a tool by its name at the server, and counts more. `checks` look whether a write took effect, by
-            the name of the tool, as `tool(check=...)` does. `resources=True` adds a tool that reads
+            the name of the tool, as `tool(check=...)` does; such a tool is a write. `resources=True` adds a tool that reads
             resources. `required=True` makes a server that cannot be reached an error. `timeouts` and `limits` bound
             it.
 
@@ -194,7 +194,10 @@ class McpServer(Toolset):
         if isinstance(known, Tool | str):
             return known
         options = self.options
+        check = options.checks.get(listed.name)
         effect = options.effects.get(listed.name) or find_effect(listed, is_trusted=options.trust)
+        if check is not None:
+            effect = "write"  # whatever the server says of it
         made: Tool | str
         try:
             made = Tool.from_schema(
@@ -205,7 +208,7 @@ class McpServer(Toolset):
                 effect=effect,
                 timeout=options.timeouts.call,
                 result_limit=options.limits.result,
-                check=options.checks.get(listed.name) if effect == "write" else None,
+                check=check,
             )
             made = copy_as_foreign(made, self.name, take_public_digest(listed))
         except ConfigurationError as error:

@@ -214,7 +214,7 @@ class _ToolMaker:
         signature = SchemaSignature(
             plain, f"tool {name!r}, arguments", ("arguments", "context"), skip_patterns=True
         )
-        check = self._options.checks.get(operation.id) if effect == "write" else None
+        check = self._options.checks.get(operation.id)
         options = ToolOptions(
             name=name,
             description=_describe(found),
