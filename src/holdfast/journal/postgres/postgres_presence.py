@@ -29,7 +29,7 @@ _LONGEST_GAP = 3.0
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SECONDS_TO_ANSWER = 2.0
-_SECONDS_TO_OPEN = 10.0
+_SECONDS_TO_OPEN = 2.0  # below `SECONDS_UNSEEN`, since leases are renewed between two tries
 _PAUSE = 0.25
 
 MARK: Final = b"hf1\0"
