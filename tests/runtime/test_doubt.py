@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from holdfast import (
     Agent,
     ClarificationQuestion,
     ConfigurationError,
+    Middleware,
     Status,
     ToolPermission,
     tool,
@@ -26,6 +28,7 @@ from holdfast.core.messages import Reply, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import AnyQuestion, Approved
 from holdfast.journal.memory import MemoryJournal
+from holdfast.middleware import ToolUse
 from holdfast.runtime.result import Result
 from holdfast.testing import CrashAt, FakeClock, ScriptedModel, SimulatedCrash
 from holdfast.testing.replaying import replay
@@ -261,6 +264,20 @@ async def test_an_approval_holds_for_the_repetition() -> None:
     assert len(ledger.requests) == 2
     assert len(asked) == 1
     assert seen == [{"amount": 3}] * 2
+
+
+async def test_a_hook_that_passes_a_call_on_twice_at_once_waits_for_one_after_the_other() -> None:
+    class Twice(Middleware):
+        async def wrap_tool(
+            self, context: ToolUse, call_next: Callable[[ToolUse], Awaitable[ToolResult]]
+        ) -> ToolResult:
+            first, _ = await asyncio.gather(call_next(context), call_next(context))
+            return first
+
+    ledger = Ledger(FakeClock(), "lost after")
+    result = await make_agent(ledger, middleware=[Twice()]).run("go")
+    assert texts_of_results(result.messages) == ["receipt 1, read back"]
+    assert len(ledger.requests) == 1
 
 
 async def test_the_check_gets_the_call_and_its_surroundings() -> None:

@@ -7,6 +7,7 @@ same key. This module must never do a write again while the write before it coul
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -55,13 +56,14 @@ class DoubtGuard:
         use: runs the tool.
     """
 
-    __slots__ = ("_acts_until", "_effect", "_run", "_use", "is_reached", "note")
+    __slots__ = ("_acts_until", "_effect", "_one_by_one", "_run", "_use", "is_reached", "note")
 
     def __init__(self, run: ActiveTurn, effect: RunTool, use: UseTool) -> None:
         self._run = run
         self._effect = effect
         self._use = use
         self._acts_until: float | None = None
+        self._one_by_one = asyncio.Lock()  # a hook may pass a call on twice at once
         self.is_reached = False
         """Whether the tool or its check was called; a hook can prevent both."""
         self.note = ""
@@ -71,6 +73,12 @@ class DoubtGuard:
         self, effect: RunTool, checked: CheckedCall | Invocation
     ) -> Outcome[ToolResult]:
         """Run the tool; settle the doubt about it. A call that is left by another process is checked first."""
+        async with self._one_by_one:
+            return await self._use_alone(effect, checked)
+
+    async def _use_alone(
+        self, effect: RunTool, checked: CheckedCall | Invocation
+    ) -> Outcome[ToolResult]:
         check = checked.tool.check if isinstance(checked, CheckedCall) else None
         is_left = self._run.effects[effect.key].is_in_doubt
         if check is None or not isinstance(checked, CheckedCall):
