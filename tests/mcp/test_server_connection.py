@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.core.errors import Landed, ToolFailedError
 from holdfast.mcp.mcp_options import McpLimits, McpOptions, McpTimeouts
+from holdfast.mcp.sdk_client import _AnsweringTransport
 from holdfast.mcp.server_connection import ServerConnection
 from holdfast.resilience.breaker.strategy import BreakerOpenError
 from holdfast.testing.mcp_emulator import McpEmulator
@@ -90,3 +91,19 @@ async def test_no_more_calls_than_the_limit_are_under_way(tmp_path: Path) -> Non
             one.cancel()
         assert len(await asyncio.gather(*tasks[2:])) == 3
         await asyncio.wait(tasks)
+
+
+async def test_headers_go_to_the_stated_scheme_host_and_port_alone() -> None:
+    options = McpOptions(url="https://shop.example/mcp", headers={"x-token": "secret"})
+    transport = _AnsweringTransport(options)
+    for url, has_token in (
+        ("https://shop.example/other", True),
+        ("https://shop.example:443/mcp", True),
+        ("http://shop.example/mcp", False),
+        ("https://shop.example:8443/mcp", False),
+        ("https://login.shop.example/", False),
+    ):
+        request = httpx2.Request("POST", url)
+        await transport._add_headers(request)  # REASON: no server has these names
+        assert ("x-token" in request.headers) is has_token, url
+    await transport.aclose()

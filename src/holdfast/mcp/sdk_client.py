@@ -261,8 +261,8 @@ class _AnsweringTransport(httpx2.AsyncBaseTransport):
             return _make_answer(exchange.note)
 
     async def _add_headers(self, request: httpx2.Request) -> None:
-        """Add the headers of the program, if the request goes to the stated host."""
-        if _find_origin(request.url)[1] != self._origin[1]:
+        """Add the headers of the program, if the request goes to the stated scheme, host and port."""
+        if _find_origin(request.url) != self._origin:
             return
         headers = self._headers
         if not isinstance(headers, Mapping):
@@ -294,8 +294,8 @@ class _AnsweringTransport(httpx2.AsyncBaseTransport):
         await self._inner_once.aclose()
 
 
-def _find_origin(url: httpx2.URL) -> tuple[str, str]:
-    return url.scheme, url.host
+def _find_origin(url: httpx2.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
 def _make_answer(problem: str) -> httpx2.Response:
