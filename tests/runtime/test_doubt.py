@@ -24,7 +24,8 @@ from holdfast import (
     tool,
 )
 from holdfast.core.events import DoubtChecked, Event, ToolFinished, TurnClosed
-from holdfast.core.messages import Reply, ToolCall, ToolResult
+from holdfast.core.machine import SessionMachine
+from holdfast.core.messages import Message, Reply, ToolCall, ToolResult
 from holdfast.core.model_request import ModelRequest
 from holdfast.core.questions import AnyQuestion, Approved
 from holdfast.journal.memory import MemoryJournal
@@ -93,6 +94,13 @@ def make_agent(
     model = ScriptedModel(*[answer] * 50)
     tools = keywords.pop("tools", [pay])
     return Agent(model, name="payer", tools=tools, journal=journal, clock=ledger.clock, **keywords)
+
+
+async def history_of(journal: MemoryJournal) -> list[Message]:
+    machine = SessionMachine()
+    for record in await journal.read("s"):
+        machine.apply(record.event)
+    return list(machine.transcript)
 
 
 def find_result(result: Result[Any]) -> ToolResult:
@@ -564,6 +572,20 @@ async def test_an_answer_that_is_saved_is_used_and_not_asked_for_again() -> None
     result = await recover(ledger, journal)
     assert texts_of_results(result.messages) == ["receipt 1, read back"]
     assert len(ledger.checks) == 1
+
+
+async def test_a_turn_that_ends_keeps_what_its_check_has_found() -> None:
+    ledger, journal = Ledger(FakeClock(), "lost after"), MemoryJournal()
+    await crash(ledger, journal, BEGUN + 1)  # after the check
+    result = await make_agent(ledger, journal=journal, tools=[]).run("next", session="s")
+    (left,) = [
+        part
+        for message in await history_of(journal)
+        for part in message.parts
+        if isinstance(part, ToolResult) and part.text.startswith("receipt")
+    ]
+    assert not left.in_doubt
+    assert result.output
 
 
 async def test_a_repetition_that_is_killed_is_checked_again() -> None:

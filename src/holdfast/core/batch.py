@@ -134,7 +134,12 @@ class Batch:
             if index in self._duplicates:
                 self.results[index] = self.results[self._duplicates[index]]
                 continue
-            in_doubt = tool_key(self._turn, self._iteration, index) in started_keys
+            key = tool_key(self._turn, self._iteration, index)
+            checked = self.checks.get(key)
+            if checked and checked[-1].result is not None:
+                self.results[index] = checked[-1].result  # a check has found that it happened
+                continue
+            in_doubt = key in started_keys
             message = (IN_DOUBT_TEXT if in_doubt else text).format(name=call.name)
             content = (Text(message),)
             self.results[index] = ToolResult(
