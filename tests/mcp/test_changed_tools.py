@@ -11,7 +11,7 @@ import pytest
 from holdfast import Agent, Approved, MemoryJournal, PermissionQuestion, ToolPermission
 from holdfast.core.messages import ToolCall
 from holdfast.mcp import McpServer
-from holdfast.middleware.permission_memory import word_change
+from holdfast.middleware.permission_memory import describe_change
 from holdfast.testing import ScriptedModel
 from holdfast.testing.mcp_emulator import McpEmulator
 
@@ -96,7 +96,7 @@ async def test_a_tool_that_changed_while_a_person_thought_asks_again(tmp_path: P
 
 
 def test_a_change_is_named() -> None:
-    assert word_change("a.b.c", "a.b.c") == ""
-    assert word_change("", "a.b.c") == ""
-    assert word_change("a.b.c", "d.b.e") == "its name and its arguments"
+    assert describe_change("a.b.c", "a.b.c") == ""
+    assert describe_change("", "a.b.c") == ""
+    assert describe_change("a.b.c", "d.b.e") == "its name and its arguments"
     assert Approved().remember == "once"

@@ -80,7 +80,7 @@ def explain_failure(
         return _explain_status(exchange, code, message, server, tool)
     is_refused = code in _REFUSALS or (code in _REFUSALS_OR_OURS and status is None)
     if is_refused:
-        return ToolError(_word_refusal(server, tool, message))
+        return ToolError(_format_refusal(server, tool, message))
     if code is None or code == CONNECTION_CLOSED:
         return _make((server, tool), reason, ErrorCategory.TRANSIENT, Landed.UNKNOWN)
     return _make((server, tool), reason, ErrorCategory.SERVER_ERROR, Landed.UNKNOWN)
@@ -91,7 +91,7 @@ def _explain_status(
 ) -> ToolFailedError | ToolError:
     status = exchange.status or 0
     if code in _REFUSALS:
-        return ToolError(_word_refusal(server, tool, message))
+        return ToolError(_format_refusal(server, tool, message))
     category = {
         401: ErrorCategory.AUTH_ERROR,
         403: ErrorCategory.AUTH_ERROR,
@@ -106,7 +106,7 @@ def _explain_status(
     return _make((server, tool), reason, category, landed, exchange)
 
 
-def _word_refusal(server: str, tool: str, message: str) -> str:
+def _format_refusal(server: str, tool: str, message: str) -> str:
     said = redact(message)[:_LONGEST_TEXT]
     return f"The server {server} refused the call of {tool}: {said or 'it gave no reason'}"
 

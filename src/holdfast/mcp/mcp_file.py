@@ -28,7 +28,7 @@ _SECRET_NAME: Final = re.compile(
 )
 _SCHEME: Final = re.compile(r"(?i:bearer|basic|token)\s*$")
 _ONLY_IN_FILES: Final = ("args", "type", "disabled")
-_NOT_IN_FILES: Final = frozenset({"auth"})
+_NOT_IN_FILES: Final = frozenset({"auth", "checks"})  # they are objects
 _TYPES: Final = {
     "stdio": "command",
     "http": "url",

@@ -151,11 +151,11 @@ class McpServer(Toolset):
                 problem = "cannot be reached"
                 raise MiddlewareError("mcp server", self.name, problem, private=connection.problem)
             missing[self.name] = connection.problem
-            self._tell(context, connection, (), {})
+            self._report_tools(context, connection, (), {})
             return []
         missing.pop(self.name, None)
         tools, refused = self._make_tools(connection, listed.tools)
-        self._tell(context, connection, tuple(one.name for one in tools), refused)
+        self._report_tools(context, connection, tuple(one.name for one in tools), refused)
         return tools
 
     def _make_tools(
@@ -236,7 +236,7 @@ class McpServer(Toolset):
         connection.made[b""] = made
         return made
 
-    def _tell(
+    def _report_tools(
         self,
         context: ToolsetContext[Any],
         connection: ServerConnection,
@@ -246,10 +246,12 @@ class McpServer(Toolset):
         """Emit a notice if the tools are others than those of the last list of this connection."""
         is_available = self.name not in context.shared(MissingServers).reasons
         facts = (is_available, tools, tuple(refused.items()))
-        if connection.told == facts or (connection.told is None and is_available and not refused):
-            connection.told = facts
+        if connection.reported == facts or (
+            connection.reported is None and is_available and not refused
+        ):
+            connection.reported = facts
             return
-        connection.told = facts
+        connection.reported = facts
         context.emit(
             McpServerChanged(
                 server=self.name,
@@ -342,11 +344,11 @@ class MissingServers:
 
 
 class McpAvailability(Middleware[Any]):
-    """Tells the model which servers cannot be reached, in one line of its instructions."""
+    """Writes into the instructions which servers cannot be reached, a line for each."""
 
     async def before_iteration(self, context: BeforeIteration[Any]) -> Patch | None:
         """Append a line for each server that is missing, unless it is there already."""
-        lines = [_word_missing(name) for name in context.shared(MissingServers).reasons]
+        lines = [_format_missing(name) for name in context.shared(MissingServers).reasons]
         missing = [line for line in lines if line not in context.instructions]
         if not missing:
             return None
@@ -354,5 +356,5 @@ class McpAvailability(Middleware[Any]):
         return Patch(instructions="\n\n".join([given, *missing] if given else missing))
 
 
-def _word_missing(name: str) -> str:
+def _format_missing(name: str) -> str:
     return f"The server {name} cannot be reached at the moment, so its tools are missing."

@@ -28,7 +28,7 @@ from holdfast.mcp.call_failures import (
 )
 from holdfast.mcp.elicitation import Continuation
 from holdfast.mcp.mcp_options import McpOptions
-from holdfast.resilience.breaker.decision import RejectedCall, Ticket
+from holdfast.resilience.breaker.decision import Health, RejectedCall, Ticket
 from holdfast.resilience.breaker.options import BreakerOptions
 from holdfast.resilience.breaker.strategy import BreakerOpenError, CircuitBreaker
 from holdfast.resilience.clock import Clock, Rng
@@ -96,8 +96,8 @@ class ServerConnection:
         self.options = options
         self.made: dict[bytes, object] = {}
         """What was made of descriptions of tools, by their digest."""
-        self.told: object = None
-        """The facts about the tools that were told last."""
+        self.reported: object = None
+        """The facts about the tools in the last notice."""
         self._clock = clock or SystemClock()
         self._rng = rng
         self._breaker = CircuitBreaker(f"mcp:{server}", _BREAKER)
@@ -157,9 +157,9 @@ class ServerConnection:
             except asyncio.CancelledError as error:
                 if self._is_closing:
                     raise
-                self._note_failure(error)  # a library below has cancelled this task
+                self._record_failure(error)  # a library below has cancelled this task
             except Exception as error:  # noqa: BLE001  # REASON: a server may break anything of its client
-                self._note_failure(error)
+                self._record_failure(error)
 
     async def _hold_session(self) -> None:
         """Open a session, and hold it until it ends."""
@@ -167,7 +167,7 @@ class ServerConnection:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(self.options.timeouts.start):
                 opened: McpSession = await stack.enter_async_context(
-                    sdk.open_session(self.server, self.options, self._note_change)
+                    sdk.open_session(self.server, self.options, self._record_change)
                 )
             session = self._session = _Session(opened)
             self._failures = 0
@@ -201,7 +201,7 @@ class ServerConnection:
             for one in tasks:
                 one.cancel()
 
-    def _note_failure(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         wait = exponential_delay(
             min(self._failures, 16),
             base=_FIRST_WAIT,
@@ -240,7 +240,7 @@ class ServerConnection:
             self._session = None
             self.problem = problem
 
-    def _note_change(self) -> None:
+    def _record_change(self) -> None:
         self._is_list_stale = True
 
     async def connect(self, patience: float) -> _Session:
@@ -365,7 +365,7 @@ class ServerConnection:
             BreakerOpenError: the server has failed too often; nothing was sent.
         """
         ticket = self._admit()
-        health = "ignored"
+        health: Health = "ignored"
         try:
             async with self._places:
                 try:
@@ -385,7 +385,7 @@ class ServerConnection:
                         None,
                     )
                 except asyncio.CancelledError:
-                    if self._note_silence(session, self._clock.monotonic() - began):
+                    if self._record_silence(session, self._clock.monotonic() - began):
                         health = "unwell"
                     raise
                 except Exception as error:
@@ -396,7 +396,7 @@ class ServerConnection:
                 health = "well"
                 return result
         finally:
-            self._breaker.record_outcome(ticket, health, now=self._clock.monotonic())  # type: ignore[arg-type]  # one of three
+            self._breaker.record_outcome(ticket, health, now=self._clock.monotonic())
 
     async def ask(self, use: Callable[[McpSession], Awaitable[T]], what: str) -> T:
         """Send a request that changes nothing, such as that for a resource.
@@ -426,7 +426,7 @@ class ServerConnection:
             raise BreakerOpenError(f"MCP server {self.server}", answer.retry_after)
         return answer
 
-    def _note_silence(self, session: _Session, seconds: float) -> bool:
+    def _record_silence(self, session: _Session, seconds: float) -> bool:
         """Note that a call was given up; return whether the server was silent all the time."""
         limit = self.options.timeouts.call
         if limit is None or seconds < limit * _SILENCE:
@@ -438,8 +438,8 @@ class ServerConnection:
 
     def _judge(
         self, session: _Session, error: Exception, exchange: McpExchange, failure: Exception
-    ) -> str:
-        """Say whether a failed call shows that the server is unwell, and end a session that is over."""
+    ) -> Health:
+        """Return what a failed call shows of the health of the server, and end a session that is over."""
         if not isinstance(failure, ToolFailedError):
             session.silent_calls = 0
             return "well"  # it answered

@@ -203,10 +203,10 @@ class PermissionMemory(Struct, frozen=True):
 _PARTS = ("its name", "its description", "its arguments")
 
 
-def word_change(before: str, now: str) -> str:
+def describe_change(before: str, now: str) -> str:
     """Return what changed between two digests of a tool; "" if nothing, or if one of them is of no server.
 
-    >>> word_change("a.b.c", "a.x.y")
+    >>> describe_change("a.b.c", "a.x.y")
     'its description and its arguments'
     """
     if not before or not now:

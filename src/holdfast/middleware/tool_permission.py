@@ -34,10 +34,10 @@ from holdfast.middleware.permission_memory import (
     PermissionMemory,
     argument_text,
     changed_label,
+    describe_change,
     fold_answers,
     is_same,
     source_label,
-    word_change,
 )
 from holdfast.middleware.permission_rules import (
     RULE_TEXT,
@@ -245,7 +245,7 @@ class ToolPermission(Middleware[PermissionMemory]):
             may_remember=question.may_remember and ruling.remembered,
             server=context.server,
             tool_digest=context.tool_digest,
-            changed=word_change(before, context.tool_digest),
+            changed=describe_change(before, context.tool_digest),
         )
 
     async def wrap_tool(

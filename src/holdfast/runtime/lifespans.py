@@ -57,11 +57,11 @@ class _OpenResource:
             if self._close.is_set():
                 self._opened.cancel()
                 raise
-            self._note_failure(error, toolset)
+            self._record_failure(error, toolset)
         except Exception as error:  # noqa: BLE001  # REASON: the lifespan is the user's code
-            self._note_failure(error, toolset)
+            self._record_failure(error, toolset)
 
-    def _note_failure(self, error: BaseException, toolset: str) -> None:
+    def _record_failure(self, error: BaseException, toolset: str) -> None:
         kind = type(error).__name__
         private = redact(f"{kind}: {error}")
         if self._opened.done():
@@ -148,7 +148,7 @@ class _Slot:
             try:
                 value = await resource.wait_until_open()
             except MiddlewareError as error:
-                self._note_failure(resource, error)
+                self._record_failure(resource, error)
             else:
                 self._failures = 0
                 return resource, value
@@ -156,7 +156,7 @@ class _Slot:
             raise self._failure.with_traceback(None)
         return None
 
-    def _note_failure(self, resource: _OpenResource, error: MiddlewareError) -> None:
+    def _record_failure(self, resource: _OpenResource, error: MiddlewareError) -> None:
         """Note that an opening failed, once for all that waited for it."""
         if self._current is not resource:
             return
