@@ -33,6 +33,7 @@ MEASURED_INSIDE = {
     "benchmarks/large_waits.py": "measures each piece of work of the journal's thread",
     "benchmarks/outage/policies.py": "replays the decisions of a retry in simulated time",
     "benchmarks/resilience.py": "measures each strategy around an operation that costs nothing",
+    "benchmarks/traces.py": "repeats the calls of the SDK that one turn makes",
     "benchmarks/tenants.py": "makes keys, uploads and names of responses in the store of the service",
     "benchmarks/sessions.py": "measures the pool and the machine of sessions without a model",
 }

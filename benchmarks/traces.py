@@ -1,4 +1,4 @@
-"""`python -m tests.telemetry.cost_of_traces`: what OpenTelemetry costs a turn, beside the bare calls that make the same spans.
+"""`python -m benchmarks.traces`: the cost of OpenTelemetry in a turn, beside the bare calls that make the same spans.
 
 Three loops are compared by CPU time: turns without an observer, turns with one, and the calls of the SDK alone
 (spans, attributes, metrics), which one turn with an observer makes. The spans go to a processor that drops them.
