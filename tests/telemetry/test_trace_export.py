@@ -23,7 +23,7 @@ from holdfast.testing import Emulator, ScriptedModel
 PARENT = "0af7651916cd43dd8448eb211c80319c"
 
 
-def run_process(path: Path, url: str, act: str) -> subprocess.CompletedProcess[str]:
+def run_process(path: Path | str, url: str, act: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.telemetry.traced_process", str(path), url, act]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
 
@@ -50,6 +50,23 @@ def test_a_turn_whose_process_is_killed_is_one_trace_with_two_linked_drives(
     assert len(ids) == len(set(ids))
     below = [one.name for one in spans if one.parent_span_id == drive.span_id]
     assert sorted(below) == ["chat model", "execute_tool work"]
+
+
+@pytest.mark.slow  # kills and starts processes
+def test_a_turn_whose_worker_is_killed_is_one_trace_with_two_linked_drives(url: str) -> None:
+    with receive() as receiver:
+        killed = run_process(url, receiver.url, "begin")
+        assert killed.returncode == -9, killed.stderr
+        before = list(receiver.spans)
+        continued = run_process(url, receiver.url, "continue")
+        assert continued.stdout.strip() == "completed", continued.stderr
+        spans = list(receiver.spans)
+    assert {one.trace_id.hex() for one in spans} == {PARENT}
+    (chat,) = [one for one in before if one.name == "chat model"]
+    (drive,) = [one for one in spans if one.name == "invoke_agent agent"]
+    assert [link.span_id for link in drive.links] == [chat.parent_span_id]
+    ids = [one.span_id for one in spans]
+    assert len(ids) == len(set(ids))
 
 
 @tool(effect="read")
