@@ -217,10 +217,8 @@ def compose_call(
 
 def _describe_target(model: Model) -> ObservedTarget:
     """Return a model as observers see it."""
-    provider, is_own = getattr(model, "priced_as", ("", True))
-    address = str(model.describe().get("base_url", ""))
-    del is_own
-    return ObservedTarget(model.name, provider, address)
+    provider, _ = getattr(model, "priced_as", ("", True))
+    return ObservedTarget(model.name, provider, str(model.describe().get("base_url", "")))
 
 
 def add_toolsets(registry: Registry, toolsets: Iterable[Toolset]) -> Registry:

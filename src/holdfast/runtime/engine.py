@@ -456,16 +456,21 @@ class Engine(Generic[T]):
         lease = None if self.journal is None else lease
         return NewRun(pool, run_id, turn.history, lease=lease)
 
-    async def _drive(self, run: ActiveTurn, begin: Callable[[], Awaitable[None]]) -> Result[Any]:
-        """Begin a turn, drive it to its end and return its result."""
+    async def _drive(
+        self,
+        run: ActiveTurn,
+        begin: Callable[[], Awaitable[None]],
+        *,
+        is_continued: bool = False,
+    ) -> Result[Any]:
+        """Begin or continue a turn, drive it to its end and return its result."""
         if run.plan.lifespans and run.resources is NO_RESOURCES:
             async with self.resources.keep_open(run.plan.lifespans) as run.resources:
-                return await self._drive(run, begin)
-        if run.scopes is not None and run.drive is None:
-            is_continued = getattr(begin, "func", None) is continue_turn
-            if not (is_continued and run.machine.phase is _IDLE):  # or the turn is over
-                with run.enter_drive(is_continued=is_continued):
-                    return await self._drive(run, begin)
+                return await self._drive(run, begin, is_continued=is_continued)
+        is_over = is_continued and run.machine.phase is _IDLE
+        if run.scopes is not None and run.drive is None and not is_over:
+            with run.enter_drive(is_continued=is_continued):
+                return await self._drive(run, begin, is_continued=is_continued)
         self.answering.register_turn(run)
         if run.context.channel is not None:
             run.context.channel.saved_before = run.machine.event_count
@@ -535,7 +540,7 @@ class Engine(Generic[T]):
         elif may_try_again and run.machine.can_try_again:
             begin = partial(try_again, run)
         else:
-            begin = partial(continue_turn, run)
+            return await self._drive(run, partial(continue_turn, run), is_continued=True)
         return await self._drive(run, begin)
 
 

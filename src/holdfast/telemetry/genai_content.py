@@ -148,12 +148,3 @@ def encode_tools(request: ModelRequest) -> str:
             for one in request.tools[:MOST_MESSAGES]
         ]
     )
-
-
-def encode_arguments(text: str) -> str:
-    """Return the arguments or the result of a tool for an attribute.
-
-    >>> encode_arguments('{"city": "Porto"}')
-    '{"city": "Porto"}'
-    """
-    return cut_text(text)

@@ -125,7 +125,8 @@ class DriveFold:
     """
 
     __slots__ = (
-        *("_calls", "_chats", "_drive", "_questions", "_settings", "_status", "_totals", "_waits"),
+        *("_began_at", "_calls", "_chats", "_drive", "_model_calls", "_questions", "_settings"),
+        *("_status", "_tool_calls", "_waits"),
     )
 
     def __init__(self, drive: ObservedTurn) -> None:
@@ -136,12 +137,12 @@ class DriveFold:
         self._waits: dict[str, RetryScheduled] = {}
         self._status: tuple[str, str] = ("", "")
         self._settings: tuple[ModelSettings, dict[str, Value]] | None = None
-        self._totals = [0, 0, 0]  # model calls, tool calls, and when it began
+        self._began_at = self._model_calls = self._tool_calls = 0
 
     def begin_drive(self, at: int) -> list[SpanStep]:
         """Begin the span of the drive, and end that of its time in a queue."""
         drive = self._drive
-        self._totals[2] = at
+        self._began_at = at
         attributes: dict[str, Value] = {
             names.OPERATION: names.INVOKE_AGENT,
             names.AGENT_NAME: drive.agent,
@@ -190,13 +191,12 @@ class DriveFold:
             category = "" if error is None else _name_exception(error)
         named = {names.OPERATION: names.INVOKE_AGENT, names.AGENT_NAME: self._drive.agent}
         timed = {**named, names.ERROR_TYPE: category} if category else named
-        models, tools, began_at = self._totals
         return [
             *steps,
             EndSpan(DRIVE, at, {names.STATUS: status}, category),
-            AddValue(names.AGENT_DURATION, _seconds(began_at, at), timed),
-            AddValue(names.AGENT_INFERENCE_CALLS, models, named),
-            AddValue(names.AGENT_TOOL_CALLS, tools, named),
+            AddValue(names.AGENT_DURATION, _seconds(self._began_at, at), timed),
+            AddValue(names.AGENT_INFERENCE_CALLS, self._model_calls, named),
+            AddValue(names.AGENT_TOOL_CALLS, self._tool_calls, named),
         ]
 
     def begin_attempt(self, call: ObservedAttempt, at: int) -> tuple[str, list[SpanStep]]:
@@ -215,7 +215,7 @@ class DriveFold:
         if chat is None or chat.target != call.target or chat.open_attempts or chat.has_reply:
             chat = _Chat(f"{call.key}#{len(chats)}", call.target, call.request.model, at)
             chats.append(chat)
-            self._totals[0] += 1
+            self._model_calls += 1
             attributes = self._describe_request(call)
             if is_hedge:
                 attributes[names.HEDGE] = True
@@ -274,7 +274,7 @@ class DriveFold:
                 about[names.ERROR_TYPE] = wait.error.category.value
             return [AddEvent(call.key, names.RETRY, at, about)]
         self._calls[call.key] = _OpenCall(at)
-        self._totals[1] += 1
+        self._tool_calls += 1
         attributes: dict[str, Value] = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL_NAME: call.name,
