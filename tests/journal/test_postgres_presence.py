@@ -188,7 +188,7 @@ async def test_a_worker_whose_process_is_gone_counts_as_gone(
     with PostgresJournal(url) as alive, be_quick(PostgresJournal(url), 0.0) as other:
         await show(alive)
         inbox = open_inbox(other)
-        for name, session in (("gone", "ab" * 16), ("there", alive.process), ("old", "")):
+        for name, presence in (("gone", "ab" * 16), ("there", alive.process), ("old", "")):
             worker = WorkerInfo(
                 id=name,
                 host="h",
@@ -197,7 +197,7 @@ async def test_a_worker_whose_process_is_gone_counts_as_gone(
                 slots=1,
                 engine="asyncio",
                 started_at=time.time(),
-                session=session,
+                presence=presence,
             )
             await inbox.note_worker(worker)
         assert await end_departed(other, 2)

@@ -197,7 +197,7 @@ class EntryWorker:
             engine=engine.name,
             started_at=time.time(),
             seconds_to_live=seconds_to_live,
-            session=shared.process if isinstance(shared, VisibleProcesses) else "",
+            presence=shared.process if isinstance(shared, VisibleProcesses) else "",
         )
         """The entry of the worker that the others see."""
         self.counts = WorkerCounts()

@@ -44,7 +44,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
         is_stopping: whether it begins no more turns.
         is_isolating: whether it drives one turn alone, and takes no other until that rests.
         seconds_to_live: seconds without a heartbeat after which it counts as gone.
-        session: names its process, whose end the database may know sooner; "" if it does not.
+        presence: names its process for the database, which may know its end sooner; "" if it does not.
     """
 
     id: str
@@ -58,7 +58,7 @@ class WorkerInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_stopping: bool = False
     is_isolating: bool = False
     seconds_to_live: float = SECONDS_TO_LIVE
-    session: str = ""
+    presence: str = ""
 
     @property
     def seconds_between_heartbeats(self) -> float:

@@ -46,8 +46,8 @@ _IS_LEASE_UNSEEN = rf"""
   AND encode(substring(owner from 5 for 8), 'hex') NOT IN ({_NUMBERS})
 """
 _IS_WORKER_UNSEEN = rf"""
-  (info::jsonb ->> 'session') <> ''
-  AND left(info::jsonb ->> 'session', 16) NOT IN ({_NUMBERS})
+  (info::jsonb ->> 'presence') <> ''
+  AND left(info::jsonb ->> 'presence', 16) NOT IN ({_NUMBERS})
 """
 
 UNSEEN: Final = rf"""
@@ -55,7 +55,7 @@ SELECT 'lease', token::text, expires::text FROM holdfast_runs WHERE {_IS_LEASE_U
 UNION ALL
 SELECT 'worker', id, seen_at::text FROM holdfast_workers
 WHERE alive_until > extract(epoch FROM clock_timestamp()) AND {_IS_WORKER_UNSEEN}
-"""  # noqa: S608  # REASON: as above
+"""  # noqa: S608  # REASON: made of constants; values are parameters
 """The leases and the workers whose session is missing, each with its last sign of life."""
 
 END_LEASES: Final = rf"""
