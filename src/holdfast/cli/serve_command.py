@@ -1,7 +1,7 @@
 """`holdfast serve TARGET...`: agents over HTTP, with a console for people.
 
-Its settings come from `holdfast.toml`, from options, and from `--set`. It listens on loopback unless another address is given. It ends with Ctrl-C or SIGTERM; turns that are
-in progress then continue when it starts again.
+Its settings come from `holdfast.toml`, from options, and from `--set`. It listens on loopback unless another
+address is given. It ends with Ctrl-C or SIGTERM; turns that are in progress then continue when it starts again.
 """
 
 from __future__ import annotations

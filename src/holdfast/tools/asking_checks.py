@@ -124,6 +124,7 @@ async def _call_until_answered(request: CheckRequest, clock: Clock, rng: Rng) ->
     return Unknown(f"the check failed with {kind}")
 
 
+# A pool of its own: tools that are stuck are what checks are asked about, and must not hold them up.
 _threads = ToolThreads()
 
 
