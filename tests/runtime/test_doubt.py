@@ -226,7 +226,10 @@ async def test_a_failure_that_proves_that_nothing_happened_needs_no_check() -> N
     assert not found.in_doubt
 
 
-async def test_the_thread_of_a_sync_tool_has_ended_before_a_denial_is_believed() -> None:
+@pytest.mark.parametrize("settle", [0, SETTLE])
+async def test_the_thread_of_a_sync_tool_has_ended_before_a_denial_is_believed(
+    settle: float,
+) -> None:
     go, paid = threading.Event(), list[str]()
     looked = 0
 
@@ -237,7 +240,7 @@ async def test_the_thread_of_a_sync_tool_has_ended_before_a_denial_is_believed()
             go.set()  # the payment lands after this look
         return Happened("paid late") if paid else NotHappened()
 
-    @tool(effect="write", timeout=0.05, check=was_paid)
+    @tool(effect="write", timeout=0.05, check=Check(was_paid, settle=settle))
     def pay(amount: int, context: ToolContext) -> str:
         """Pay."""
         go.wait(30)
